@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = [
     *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
     *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "retract"),
-    *("listen", "backup", "restore"),
+    *("listen", "backup", "restore", "promote"),
 ]
 
 

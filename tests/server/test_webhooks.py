@@ -1,14 +1,9 @@
 """Webhooks: signed, in order, tried again, given up, replayed, and never sent inside."""
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
@@ -16,53 +11,7 @@ from nearcast.server.addresses import ForbiddenAddress, check_url, is_public
 from nearcast.server.webhook_posts import WebhookPosts
 from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
-
-
-class Receiver:
-    """Somebody else's server: it answers with what is in `answers`, then with 204."""
-
-    def __init__(self) -> None:
-        self.answers: list[int] = []
-        self.got: list[tuple[dict[str, str], bytes]] = []
-        self.arrived = threading.Condition()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                with receiver.arrived:
-                    headers = {name.lower(): value for name, value in self.headers.items()}
-                    receiver.got.append((headers, body))
-                    status = receiver.answers.pop(0) if receiver.answers else 204
-                    receiver.arrived.notify_all()
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
-
-    def wait_for(self, count: int) -> list[dict[str, Any]]:
-        with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.got) >= count, timeout=PATIENCE_S)
-            return [msgspec.json.decode(body) for _, body in self.got]
-
-
-@contextmanager
-def receiving() -> Iterator[Receiver]:
-    receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever)
-    thread.start()
-    try:
-        yield receiver
-    finally:
-        receiver.server.shutdown()
-        thread.join()
-        receiver.server.server_close()
-
+from webhook_receiver import Receiver, receiving
 
 HOOK = "/v1/subscriptions/s1/webhook"
 OPTIONS: dict[str, Any] = {

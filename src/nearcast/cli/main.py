@@ -20,7 +20,7 @@ _MODULES = {
     "export": "export", "import": "export", "demo": "demo", "bench": "bench",
     "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
     "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
-    "keys": "keys", "backup": "backup", "restore": "backup",
+    "keys": "keys", "backup": "backup", "restore": "backup", "promote": "promote",
 }  # fmt: skip
 """The commands in the order of the help, each with its module."""
 _LABORATORY = {"generate", "bench", "experiment"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,8 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
+
+_CONFIRMED_WITHIN_S = 5.0  # then a change that no standby has confirmed is answered with 503
 
 
 def add_to(app: typer.Typer) -> None:
@@ -85,6 +89,37 @@ def serve_command(
     history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    follow: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Be a standby of the server there; needs --data."),
+    ] = None,
+    follow_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Has a key of the scope admin for that server; or NEARCAST_SERVE_FOLLOW_KEY.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="where it listens",
+            help="Where the other server of a pair reaches this one.",
+        ),
+    ] = None,
+    ack: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Answer changes when they are on the disk here (local), or on that of the "
+            "standby too (replicated).",
+        ),
+    ] = "local",
+    resync: Annotated[
+        bool,
+        typer.Option("--resync", help="Set data aside that the server to follow does not have."),
+    ] = False,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
@@ -101,6 +136,8 @@ def serve_command(
       nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
 
       NEARCAST_SERVE_PORT=8080 nearcast serve
+
+      nearcast serve --data copy --port 8081 --follow http://127.0.0.1:8080
     """
     need("fastapi", "server")
     from nearcast.engine import check_index, history_from
@@ -120,6 +157,7 @@ def serve_command(
         _check_spark(data, partitioner)
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
+    key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
     if not is_open and (data is None or not len(KeyStore(data / "keys.db"))):
@@ -158,16 +196,43 @@ def serve_command(
         tls=tls,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
+        follow=None if follow is None else follow.rstrip("/"),
+        follow_key=key,
+        resync=resync,
+        confirmed_within_s=_CONFIRMED_WITHIN_S if ack == "replicated" else None,
     )
     set_up_logs(log_level)
     with bound(host, port) as listening:
         address = address_of(listening, host, "http" if tls is None else "https")
+        config = replace(config, advertise=(advertise or address).rstrip("/"))
 
         def started() -> None:
             kept = "in memory" if data is None else f"in {data}"
-            sys.stderr.write(f"nearcast: {address} (everything is kept {kept})\n")
+            about = "" if follow is None else f", a standby of {follow} unless it was promoted"
+            sys.stderr.write(f"nearcast: {address} (everything is kept {kept}{about})\n")
 
         serve(config, listening, started)
+
+
+def _check_pair(
+    data: Path | None, engine: str, follow: str | None, key_file: Path | None, ack: str
+) -> str | None:
+    """Check the options of a pair of servers, and return the key for the other one."""
+    if ack not in ("local", "replicated"):
+        raise InvalidValue("--ack", ack, "local or replicated")
+    if (follow is not None or ack == "replicated") and (data is None or engine != "embedded"):
+        given = "--follow" if follow is not None else "--ack"
+        raise InvalidValue(given, follow or ack, "--data DIR, and --engine embedded, beside it")
+    if follow is not None and not follow.startswith(("http://", "https://")):
+        raise InvalidValue("--follow", follow, "the address of a server: http://HOST:PORT")
+    if key_file is None:
+        return os.environ.get("NEARCAST_SERVE_FOLLOW_KEY")
+    try:
+        return key_file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise InvalidValue(
+            "--follow-key-file", str(key_file), f"a file with a key ({error})"
+        ) from None
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from nearcast.store import WebhookTable
+    from nearcast.store import Lineage, WebhookTable
 
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
@@ -108,13 +108,15 @@ class Engine:
         self._index, self._ranking, self._path = index, ranking, path
         self._journal: Journal
         self._webhooks: WebhookTable | None = None
+        self.lineage: Lineage | None = None
+        """The numbers of its commits, for a server that others follow; None in memory."""
         if path is None:
             self._journal = MemoryJournal(given.settings(), clock, retain_updates)
         else:
             from nearcast.store import open_store
 
             self._journal = store = open_store(path, given, clock, retain_seconds, retain_updates)
-            self._webhooks = store.webhooks
+            self._webhooks, self.lineage = store.webhooks, store.lineage
         self._closed = False
         self._core: EventCore | None = None
         try:

@@ -42,6 +42,11 @@ class Caller:
             has = ", ".join(sorted(self.scopes))
             raise Problem(403, "wrong-scope", f"this needs the scope {scope!r}; your key has {has}")
 
+    def require_default(self) -> None:
+        """Raise a problem if this caller belongs to another tenant than `default`."""
+        if self.tenant != "default":
+            raise Problem(403, "wrong-tenant", "this is for admins of the tenant 'default'")
+
     def pay(self, events: int = 1) -> None:
         """Count events against the rate limit of the key, or refuse them."""
         if self.bucket is None:

@@ -36,9 +36,14 @@ from nearcast.server.problems import Problem, plain_problem, problem_of
 from nearcast.server.request_log import RequestLog
 from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
+from nearcast.server.standby import routes as replication
+from nearcast.server.standby.routes import install_replication
 from nearcast.server.state import ServerState
 
-NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
+NOUNS = (
+    messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview,
+    replication,
+)  # fmt: skip
 WEB = Path(__file__).parent / "web"
 
 
@@ -80,6 +85,7 @@ def create_app(config: Config) -> FastAPI:
         install(app, state, noun.routes)
     install_health(app, state)
     install_socket(app, state)
+    install_replication(app, state)
     install_docs(app)
     if WEB.is_dir():
         app.router.routes.append(Page("/", StaticFiles(directory=WEB, html=True)))

@@ -22,6 +22,8 @@ from nearcast.events import Event, Publish
 from nearcast.server.costs import event_cost
 from nearcast.server.jobs import JobQueue
 from nearcast.server.problems import Problem
+from nearcast.server.standby.records import CommitRecord, repeat_commits
+from nearcast.server.standby.stream import CommitStream, not_replicated
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]
@@ -44,6 +46,11 @@ class CommittedBatch:
     seq: int
     seconds: float
 
+    def accepted(self) -> list[Event]:
+        """The events that were not refused."""
+        pairs = zip(self.events, self.outcomes, strict=True)
+        return [event for event, outcome in pairs if outcome.error is None]
+
     def entries(self) -> Iterator[Entry]:
         """Their updates as entries of the log."""
         for outcome, at in zip(self.outcomes, self.times, strict=True):
@@ -63,9 +70,19 @@ class _ApplyJob:
 
 
 @dataclass(slots=True)
+class _RepeatJob:
+    records: Sequence[CommitRecord]
+    answer: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
 class _ReadJob:
     ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
+    changes: bool = False
+
+
+_Job = _ApplyJob | _ReadJob | _RepeatJob
 
 
 class CommitObserver(Protocol):
@@ -77,7 +94,11 @@ class CommitObserver(Protocol):
 
 
 class EngineThread:
-    """Runs an engine in a thread of its own; its methods are called from the event loop."""
+    """Runs an engine in a thread of its own; its methods are called from the event loop.
+
+    `gate` raises a problem when no events are accepted. With `confirmed_within_s` a standby has
+    to confirm a commit before it is answered and its updates are delivered.
+    """
 
     def __init__(
         self,
@@ -85,19 +106,29 @@ class EngineThread:
         observer: CommitObserver,
         clock: Callable[[], float],
         name: str = "default",
+        *,
+        gate: Callable[[], None] = lambda: None,
+        confirmed_within_s: float | None = None,
     ) -> None:
         self.log: UpdateLog = engine.log
+        self._gate = gate
         self._engine = engine
         self._observer = observer
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._jobs: JobQueue[_ApplyJob | _ReadJob] = JobQueue()
+        self.commits = CommitStream(self._loop, confirmed_within_s, self.position)
+        self._jobs: JobQueue[_Job] = JobQueue()
         self._closed = False
         self.failed = False  # whether the latest commit failed
         self._wrote = monotonic()
         self._probing = asyncio.Lock()
         self._thread = Thread(target=self._work, name=f"writer-{name}", daemon=True)
         self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """The number of the latest commit; 0 if they are not counted."""
+        return 0 if self._engine.lineage is None else self._engine.lineage.position
 
     @property
     def waiting(self) -> int:
@@ -118,6 +149,7 @@ class EngineThread:
         `stamped` an event without a time gets that of the server. `cost` is what they cost, if
         it is known already.
         """
+        self._gate()
         answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
         self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped), cost)
         return answer
@@ -133,8 +165,21 @@ class EngineThread:
         cost: int | None = None,
     ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
         """Apply events, unless a response is stored under the key: then return that."""
+        self._gate()
         answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
         self._put(_ApplyJob(events, answer, key, remember, stop, stamped), cost)
+        return answer
+
+    def change(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
+        """Call a function that changes what the engine stores, if changes are accepted."""
+        self._gate()
+
+        def changing(engine: Engine) -> T:
+            self._gate()  # closed meanwhile, perhaps
+            return question(engine)
+
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._put(_ReadJob(changing, answer, changes=True))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
@@ -143,7 +188,13 @@ class EngineThread:
         self._put(_ReadJob(question, answer))
         return answer
 
-    def _put(self, job: _ApplyJob | _ReadJob, cost: int | None = None) -> None:
+    def repeat(self, records: Sequence[CommitRecord]) -> asyncio.Future[None]:
+        """Make commits of a primary here too; they are durable once the future is done."""
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._put(_RepeatJob(records, answer))
+        return answer
+
+    def _put(self, job: _Job, cost: int | None = None) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
         if len(self._jobs) >= MOST_WAITING:
@@ -153,7 +204,7 @@ class EngineThread:
                 f"{MOST_WAITING:,} requests are waiting already; try again in a moment",
                 headers={"Retry-After": "1"},
             )
-        if isinstance(job, _ReadJob):
+        if not isinstance(job, _ApplyJob):
             self._jobs.put(job)
             return
         if cost is None:
@@ -165,7 +216,7 @@ class EngineThread:
         async with self._probing:
             if self.failed or monotonic() - self._wrote >= _PROOF_S:
                 async with asyncio.timeout(_PROBE_S):
-                    await self.ask(self._probe)
+                    await self.change(self._probe)
 
     def _probe(self, engine: Engine) -> None:
         self.failed = True
@@ -199,6 +250,8 @@ class EngineThread:
                 waiting = []
                 if isinstance(job, _ReadJob):
                     self._answer(job)
+                elif isinstance(job, _RepeatJob):
+                    self._repeat(job)
                 else:
                     self._commit([job])
             self._commit(waiting)
@@ -207,9 +260,37 @@ class EngineThread:
         try:
             answer = job.ask(self._engine)
         except Exception as error:
+            self.commits.record(self._engine)
             self._loop.call_soon_threadsafe(_fail, [job.answer], error)
+            return
+        self.commits.record(self._engine)
+        if job.changes:
+            self._release(lambda: _resolve(job.answer, answer), [job.answer])
         else:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
+
+    def _repeat(self, job: _RepeatJob) -> None:
+        started = perf_counter()
+        try:
+            for events, outcomes, before in repeat_commits(self._engine, job.records):
+                batch = self._batch(events, outcomes, before, perf_counter() - started)
+                self._loop.call_soon_threadsafe(self._observer.committed, batch)
+        except Exception as error:
+            self._loop.call_soon_threadsafe(_fail, [job.answer], error)
+        else:
+            self._loop.call_soon_threadsafe(_resolve, job.answer, None)
+
+    def _release(self, release: Callable[[], None], answers: list[asyncio.Future[Any]]) -> None:
+        """Answer when the standby has what was committed so far, if it has to confirm that."""
+        if not self.commits.holds:
+            self._loop.call_soon_threadsafe(release)
+            return
+        position = self.position
+
+        def refuse() -> None:
+            _fail(answers, not_replicated())
+
+        self._loop.call_soon_threadsafe(self.commits.hold, position, release, refuse)
 
     def _commit(self, jobs: list[_ApplyJob]) -> None:
         """Apply jobs as one batch; a second job with the same idempotency key waits for the next.
@@ -241,26 +322,41 @@ class EngineThread:
             return True
         if kept is None:
             return False
-        self._loop.call_soon_threadsafe(_resolve, job.answer, kept)
+        self._release(lambda: _resolve(job.answer, kept), [job.answer])
         return True
 
     def _apply(self, jobs: list[_ApplyJob]) -> None:
         events = [event for job in jobs for event in job.events]
         started = perf_counter()
         try:
+            self._gate()  # closed meanwhile, perhaps
+        except Problem as problem:
+            self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], problem)
+            return
+        try:
             before = self._engine.now
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
             outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
         except Exception as error:
             self.failed = True
+            self.commits.lose(self._engine.lineage)
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
         self._proved()
-        took = perf_counter() - started
         events = events[: len(outcomes)]
+        batch = self._batch(events, outcomes, before, perf_counter() - started)
+        self.commits.record(self._engine, batch)
+        self._release(lambda: self._finish(jobs, batch), [job.answer for job in jobs])
+
+    def _batch(
+        self,
+        events: Sequence[Event],
+        outcomes: Sequence[EventOutcome],
+        before: float | None,
+        took: float,
+    ) -> CommittedBatch:
         times = _times(events, outcomes, before)
-        batch = CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
-        self._loop.call_soon_threadsafe(self._finish, jobs, batch)
+        return CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
 
     def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
         try:

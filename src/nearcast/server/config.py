@@ -44,6 +44,10 @@ class Config:
     tenant `default` with every scope: right on a loopback address only. `lead_s` is how far the
     time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
     of a request may take, and how long its body may pause.
+
+    With `follow` the server is a standby of the one at that address, which `follow_key` opens.
+    `advertise` is the address at which the other server of a pair reaches this one. With
+    `confirmed_within_s` a standby has to confirm every change before it is answered.
     """
 
     data: Path | None = None
@@ -69,6 +73,12 @@ class Config:
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0
     webhook_deadline_s: float = 10.0
+    follow: str | None = None
+    follow_key: str | None = field(default=None, repr=False)
+    advertise: str | None = None
+    resync: bool = False
+    confirmed_within_s: float | None = None
+    poll_s: float = 0.5
     clock: Callable[[], float] = time.time
 
 

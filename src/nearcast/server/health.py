@@ -8,9 +8,7 @@ from starlette.responses import Response
 
 from nearcast.server.bodies import json_response
 from nearcast.server.metrics import CONTENT_TYPE
-from nearcast.server.problems import Problem
 from nearcast.server.state import ServerState
-from nearcast.server.tenants import DEFAULT
 
 
 def install_health(app: FastAPI, state: ServerState) -> None:
@@ -18,7 +16,7 @@ def install_health(app: FastAPI, state: ServerState) -> None:
 
     async def healthz(request: Request) -> Response:
         del request
-        return json_response({"status": "ok"})
+        return json_response({"status": "ok", **state.role.shown()})
 
     async def readyz(request: Request) -> Response:
         del request
@@ -26,18 +24,11 @@ def install_health(app: FastAPI, state: ServerState) -> None:
             return state.not_ready().response()
         await state.check_writable()
         broken = len(state.tenants.troubles)
-        return json_response(
-            {"status": "ready"} | ({"unavailable_tenants": broken} if broken else {})
-        )
+        about: dict[str, object] = {"status": "ready", **state.pair.shown()}
+        return json_response(about | ({"unavailable_tenants": broken} if broken else {}))
 
     async def metrics(request: Request) -> Response:
-        caller = state.admit(request, "admin")
-        if caller.tenant != DEFAULT:
-            raise Problem(
-                403,
-                "wrong-tenant",
-                f"the figures of all tenants are for admins of the tenant {DEFAULT!r}",
-            )
+        state.admit(request, "admin").require_default()
         for tenant in state.tenants:
             await tenant.refresh_figures()
         return Response(state.metrics.page(), media_type=CONTENT_TYPE)

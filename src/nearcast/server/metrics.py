@@ -112,6 +112,18 @@ class _StateCollector(Collector):
         yield _gauge("nearcast_subscriptions", "Subscriptions.", total("subscriptions"))
         yield _gauge("nearcast_index_bytes", "Memory of index and table.", total("bytes"))
         yield _gauge("nearcast_queue_depth", "Requests that wait for the writer.", queue)
+        commits, seconds = state.pair.lag()
+        role = state.role
+        accepts = float(role.is_primary and role.is_checked)
+        yield _gauge("nearcast_accepts_changes", "Whether this is the primary.", accepts)
+        yield _gauge("nearcast_term", "The number of the latest promotion.", role.record.term)
+        yield _gauge(
+            "nearcast_standby_connected",
+            "Whether the other server of a pair is connected.",
+            float(state.pair.connected()),
+        )
+        yield _gauge("nearcast_standby_lag_commits", "What the standby has not got.", commits)
+        yield _gauge("nearcast_standby_lag_seconds", "For how long it has not.", seconds)
         listeners = GaugeMetricFamily(
             "nearcast_listeners", "Connections that listen.", labels=["kind"]
         )

@@ -53,6 +53,8 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext], Awaitable[Response]]
+_PAIR = ("/v1/promote", "/v1/fence", "/v1/replication", "/v1/replication/copy")
+_NO_CHANGE = ("/v1/queries", "/v1/match", "/v1/backups", *_PAIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,16 @@ class Route:
     scope: str
     handler: Handler
     doc: dict[str, Any]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes subscriptions, messages or webhooks: a standby refuses that."""
+        return self.method != "GET" and self.path not in _NO_CHANGE
+
+    @property
+    def concerns_all(self) -> bool:
+        """Whether it is about all tenants: only admins of the tenant `default` may use it."""
+        return self.path in _PAIR
 
     @property
     def is_administrative(self) -> bool:
@@ -125,6 +137,8 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
 
     async def answer(request: Request) -> Response:
         caller = state.admit(request, scope)
+        if route.concerns_all:
+            caller.require_default()
         if has_body(request):
             media_type(request, JSON, NDJSON)
         tenant = state.tenants.find(caller.tenant)
@@ -132,6 +146,8 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
             tenant = await state.tenant(caller.tenant)
         status = 500
         try:
+            if route.is_change:
+                await state.wait_for_standby(tenant)
             response = await handler(RequestContext(request, state, caller, tenant))
             status = response.status_code
             return response

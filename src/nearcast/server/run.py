@@ -84,6 +84,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking requests, end streams, finish the rest."""
         self.state.stop_streams()
+        if self.state.pair.connected():
+            await self.state.pair.settle()
         await super().shutdown(sockets)
 
 

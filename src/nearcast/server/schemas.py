@@ -28,6 +28,7 @@ _POINT: Schema = {
     "example": [151.21, -33.87],
 }
 _COUNT: Schema = {"type": "integer", "minimum": 0, "example": 3}
+_ROLE: Schema = {"type": "string", "enum": ["primary", "standby", "fenced"]}
 
 
 def ref(name: str) -> Schema:
@@ -310,6 +311,47 @@ SCHEMAS: dict[str, Schema] = {
         ("letters", "next"),
     ),
     "Backup": _object({"name": {"type": "string"}}, ("name",)),
+    "Replication": _object(
+        {
+            "id": {"type": "string"},
+            "role": _ROLE,
+            "term": _COUNT,
+            "tenants": {
+                "type": "object",
+                "additionalProperties": {"type": ["integer", "null"]},
+                "description": "By tenant: the number of its latest commit; null if not open.",
+            },
+        },
+        ("id", "role", "term", "tenants"),
+    ),
+    "Promoted": _object(
+        {
+            "role": _ROLE,
+            "term": _COUNT,
+            "fenced": {"type": "boolean", "description": "The old primary accepts no changes."},
+            "caught_up": {"type": "boolean", "description": "It had nothing more to give."},
+            "tenants": {
+                "type": "object",
+                "additionalProperties": _object({"position": _COUNT, "last_update": _COUNT}),
+            },
+        },
+        ("role", "term", "fenced", "caught_up", "tenants"),
+    ),
+    "Fence": _object(
+        {
+            "term": {"type": "integer", "minimum": 1, "maximum": 2**53},
+            "primary": {"type": ["string", "null"], "description": "Where changes go now."},
+        },
+        ("term",),
+    ),
+    "Fenced": _object(
+        {
+            "role": _ROLE,
+            "term": _COUNT,
+            "positions": {"type": "object", "additionalProperties": _COUNT},
+        },
+        ("role", "term", "positions"),
+    ),
     "Replayed": _object({"replayed": _COUNT}, ("replayed",)),
     "Problem": _object(
         {

@@ -41,6 +41,7 @@ def install_socket(app: FastAPI, state: ServerState) -> None:
         try:
             caller = state.admit(websocket, "subscribe")
             tenant = await state.tenant(caller.tenant)
+            tenant.backend.commits.check_settled()
             state.check_room()
             session = SocketSession(websocket, state, caller, tenant)
         except (Problem, NearcastError) as error:

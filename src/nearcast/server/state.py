@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from itertools import count
 from time import monotonic
 
 import structlog
 from starlette.requests import HTTPConnection
 
-from nearcast.errors import DamagedStoreError, NearcastError
+from nearcast.errors import DamagedStoreError, NearcastError, StateError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
 from nearcast.server.audit import AuditLog
@@ -22,10 +24,11 @@ from nearcast.server.keys import KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.protocol import ConnectionLimits
+from nearcast.server.standby.pair import ServerPair
+from nearcast.server.standby.role import ServerRole
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
 from nearcast.store.copies import accept_copy
-from nearcast.store.webhooks import Webhook
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
@@ -39,6 +42,7 @@ class ServerState:
         self.config = config
         if config.data is not None:
             accept_copy(config.data)
+        self.role = ServerRole(config.data)
         self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
         self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)
@@ -62,9 +66,38 @@ class ServerState:
         """Count a listener that did not keep up."""
         self.metrics.overflows.inc()
 
-    def opened(self, tenant: Tenant, hooks: list[Webhook]) -> None:
-        """Start to deliver for the webhooks of a tenant."""
-        self.dispatcher.start(tenant, hooks)
+    @cached_property
+    def pair(self) -> ServerPair:
+        """What keeps this server in its role; made in the event loop."""
+        return ServerPair(self)
+
+    def check_changes(self, tenant: Tenant) -> None:
+        """Raise a problem if a tenant accepts no changes: not the primary, or no standby."""
+        self.role.check_changes()
+        commits = tenant.backend.commits
+        if self.stopping and commits.connected.is_set():
+            raise self.not_ready()  # the standby gets everything before the end
+        if commits.holds and not commits.connected.is_set():
+            raise Problem(
+                503,
+                "no-standby",
+                "no standby is connected to confirm this, so nothing was changed; try again",
+                headers={"Retry-After": "1"},
+            )
+
+    async def wait_for_standby(self, tenant: Tenant) -> None:
+        """Give a standby that has to confirm changes a moment to connect."""
+        commits, within_s = tenant.backend.commits, self.config.confirmed_within_s
+        if within_s is not None and self.role.is_primary:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await commits.connected.wait()
+        self.check_changes(tenant)
+
+    async def opened(self, tenant: Tenant) -> None:
+        """Let a tenant begin its work, if this server is the primary."""
+        if self.role.is_primary:
+            await self.pair.activate(tenant)
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
         """Count a batch, and end deliveries for subscriptions that it ended."""
@@ -90,11 +123,12 @@ class ServerState:
             raise self.not_ready()
         try:
             return await self.tenants.get(name)
-        except NearcastError:
+        except NearcastError as error:
+            reason = "the data of this tenant cannot be opened; the log of the server says why"
             raise Problem(
                 503,
                 "tenant-unavailable",
-                "the data of this tenant cannot be opened; the log of the server says why",
+                str(error) if isinstance(error, StateError) else reason,
                 headers={"Retry-After": "5"},
             ) from None
 
@@ -103,6 +137,8 @@ class ServerState:
 
         The default tenant stands for those that were not used: they are on the same disk.
         """
+        if not (self.role.is_primary and self.role.is_checked):
+            return  # nothing may be committed but what the primary has
         for tenant in self.tenants:
             if tenant.name != DEFAULT and not tenant.backend.failed:
                 continue
@@ -114,8 +150,8 @@ class ServerState:
 
     def not_ready(self) -> Problem:
         """The problem of a server that is still starting, or that failed to start."""
-        starting = "the server is still starting: it reads its data; try again in a moment"
-        detail = self.trouble or starting
+        does = "stopping" if self.stopping else "still starting: it reads its data"
+        detail = self.trouble or f"the server is {does}; try again in a moment"
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:
@@ -123,9 +159,10 @@ class ServerState:
         try:
             await self._open_tenants()
         except NearcastError as error:
-            self.trouble = str(error)
-            self.on_failure()
+            self.fail(str(error))
             return
+        if self.role.is_standby and not self.tenants.stored() and self.pair.follower is not None:
+            await self.pair.follower.synchronised.wait()
         self.ready = True
         log.info("ready")
         self.on_ready()
@@ -138,8 +175,21 @@ class ServerState:
                 self.authenticator.end_revoked()
                 checked = monotonic()
 
+    def fail(self, reason: str) -> None:
+        """Stop the server: it cannot work."""
+        self.trouble = reason
+        self.on_failure()
+
     async def _open_tenants(self) -> None:
         """Open the default tenant, and those with webhooks; a damaged one does not stop others."""
+        if self.config.data is not None:
+            shutil.rmtree(self.config.data / "outgoing", ignore_errors=True)
+        self.pair.open()
+        if self.role.is_standby:
+            for name in self.tenants.stored():
+                with suppress(NearcastError):  # it is logged, and copied anew
+                    await self.tenants.get(name)
+            return
         try:
             await self.tenants.get(DEFAULT)
         except DamagedStoreError:
@@ -159,6 +209,7 @@ class ServerState:
         """Close webhooks, tenants and files."""
         self.ready = False
         self.parser.shutdown(wait=False)
+        await self.pair.close()
         await self.dispatcher.close()
         await self.tenants.close()
         if self.keys is not None:

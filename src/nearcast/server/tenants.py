@@ -13,7 +13,7 @@ import structlog
 from nearcast import _kernel_builder
 from nearcast.engine import Engine
 from nearcast.engine.update_log import Entry
-from nearcast.errors import NearcastError, SourceError
+from nearcast.errors import NearcastError, SourceError, StateError
 from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
@@ -25,8 +25,9 @@ from nearcast.server.spark.tenant_pipeline import (
     open_pipeline_engine,
     start_pipeline,
 )
+from nearcast.server.standby.files import replace_file
 from nearcast.server.webhook_file import EarlierWebhooks
-from nearcast.store.webhooks import Webhook, may_have_webhooks
+from nearcast.store.webhooks import may_have_webhooks
 
 log = structlog.get_logger("nearcast")
 DEFAULT = "default"
@@ -36,8 +37,12 @@ _TRY_AGAIN_S = 5.0
 class TenantObserver(hub.ListenerObserver, Protocol):
     """Receives the batches and deliveries of all tenants."""
 
-    def opened(self, tenant: Tenant, hooks: list[Webhook]) -> None:
-        """Handle a tenant that was opened, with its webhooks."""
+    def check_changes(self, tenant: Tenant) -> None:
+        """Raise a problem if a tenant accepts no changes now; called from any thread."""
+        ...
+
+    async def opened(self, tenant: Tenant) -> None:
+        """Handle a tenant that was opened."""
         ...
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
@@ -57,7 +62,14 @@ class Tenant:
         self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
         self.live = LiveMap(config.limits.live_per_second)
         self.settings = engine.settings
-        self.backend = EngineThread(engine, self, config.clock, name)
+        self.backend = EngineThread(
+            engine,
+            self,
+            config.clock,
+            name,
+            gate=lambda: observer.check_changes(self),
+            confirmed_within_s=config.confirmed_within_s,
+        )
         self.figures: dict[str, float] = {}
         self.pipeline: TenantPipeline | None = None
         self._seq = engine.seq
@@ -106,6 +118,8 @@ class Tenants:
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
         self._again: dict[str, float] = {}
+        self._replaced: set[str] = set()
+        self.only_stored = False  # on a standby: its tenants come from the primary
         self.troubles: dict[str, NearcastError] = {}
 
     def __iter__(self) -> Iterator[Tenant]:
@@ -120,6 +134,8 @@ class Tenants:
         tenant = self._open.get(name)
         if tenant is not None:
             return tenant
+        if name in self._replaced or (self.only_stored and name not in self.stored()):
+            raise StateError(f"tenant {name}: is not copied from the primary yet; try again")
         if name in self.troubles and asyncio.get_running_loop().time() < self._again[name]:
             raise self.troubles[name]
         if name not in self._opening:
@@ -128,11 +144,12 @@ class Tenants:
 
     async def _make(self, name: str) -> Tenant:
         try:
-            engine, hooks = await asyncio.to_thread(self._read, name)
-            self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
+            engine = await asyncio.to_thread(self._read, name)
+            tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
                 tenant.pipeline = start_pipeline(tenant, self._config)
-            self._observer.opened(tenant, hooks)
+            await self._observer.opened(tenant)
+            self._open[name] = tenant
             self.troubles.pop(name, None)
         except (NearcastError, OSError) as error:
             trouble = error if isinstance(error, NearcastError) else SourceError(str(error))
@@ -144,14 +161,33 @@ class Tenants:
             del self._opening[name]
         return tenant
 
-    def _read(self, name: str) -> tuple[Engine, list[Webhook]]:
+    def _read(self, name: str) -> Engine:
         engine = open_engine(self._config, name)
         try:
-            self._earlier.move(name, engine)
-            return engine, engine.webhooks.all()
+            if not self.only_stored:
+                self._earlier.move(name, engine)
+            return engine
         except BaseException:
             engine.close()
             raise
+
+    async def replace(self, name: str, copy: Path, aside: Path | None) -> None:
+        """Close a tenant, and put a copy in the place of its file; see `replace_file`."""
+        if self._config.data is None:
+            raise StateError("a server in memory has no files; start it with --data DIR")
+        path = engine_path(self._config.data, name)
+        while name in self._opening:
+            await asyncio.gather(self._opening[name], return_exceptions=True)
+        self._replaced.add(name)
+        try:
+            tenant = self._open.pop(name, None)
+            if tenant is not None:
+                tenant.stop_streams()
+                await asyncio.to_thread(tenant.backend.close)
+            await asyncio.to_thread(replace_file, path, copy, aside)
+            self.troubles.pop(name, None)
+        finally:
+            self._replaced.discard(name)
 
     def stored(self) -> list[str]:
         """The names of the tenants that have a file."""

@@ -78,6 +78,7 @@ async def listen(context: RequestContext) -> Response:
     has the `meta` of its subscription; `include=` leaves them out.
     """
     context.caller.pay()
+    context.tenant.backend.commits.check_settled()
     subscriptions = wanted(context.request, context.limits)
     after, include = resume_after(context.request), included(context.request)
     if wants_lines(context.request):

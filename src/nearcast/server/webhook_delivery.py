@@ -26,6 +26,7 @@ from nearcast.errors import NearcastError
 from nearcast.server.addresses import ForbiddenAddress, Resolve
 from nearcast.server.config import Config
 from nearcast.server.feed import UpdateFeed
+from nearcast.server.problems import Problem
 from nearcast.server.tenants import Tenant
 from nearcast.server.webhook_posts import WebhookPosts
 from nearcast.server.webhook_slots import WebhookSlots
@@ -115,19 +116,26 @@ class WebhookDispatcher:
         """The id up to which updates have been delivered."""
         return self._places.get(tenant, {}).get(hook.subscription, hook.place)
 
-    async def close(self) -> None:
-        """Stop all deliveries; the log keeps the updates that were not delivered."""
+    async def pause(self) -> None:
+        """Stop all deliveries until they are started again; how far they came is written."""
         tasks = [*self._tasks.values(), *self._notes.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
         for tenant in list(self._places):
-            with suppress(NearcastError):
+            with suppress(NearcastError, Problem):
                 await self._write_places(tenant)
+        self._places.clear()
+
+    async def close(self) -> None:
+        """Stop all deliveries; the log keeps the updates that were not delivered."""
+        await self.pause()
         await self._posts.close()
 
     async def _deliver(self, tenant: Tenant, hook: Webhook) -> None:
         subscription = hook.subscription
+        await tenant.backend.commits.settled.wait()
         feed = UpdateFeed(tenant.hub, [subscription], hook.place, update_payload, gap_payload)
         try:
             found = await tenant.backend.ask(lambda engine: engine.webhooks.find(subscription))
@@ -173,11 +181,11 @@ class WebhookDispatcher:
         at, attempt = self._config.clock(), 0
         while True:
             try:
-                await tenant.backend.ask(
+                await tenant.backend.change(
                     lambda engine: engine.webhooks.give_up(hook, id, body, error, at)
                 )
                 break
-            except NearcastError as problem:
+            except (NearcastError, Problem) as problem:
                 attempt += 1
                 log.error("a dead letter cannot be stored", tenant=tenant.name, error=str(problem))
                 await self._pause(attempt)
@@ -196,7 +204,7 @@ class WebhookDispatcher:
                 await asyncio.sleep(_BETWEEN_NOTES_S)
                 try:
                     await self._write_places(tenant)
-                except NearcastError as error:
+                except (NearcastError, Problem) as error:
                     log.error("webhooks cannot be noted", tenant=tenant.name, error=str(error))
         finally:
             del self._notes[tenant]
@@ -204,7 +212,7 @@ class WebhookDispatcher:
     async def _write_places(self, tenant: Tenant) -> None:
         places = dict(self._places.get(tenant, {}))
         if places:
-            await tenant.backend.ask(lambda engine: engine.webhooks.reach(places))
+            await tenant.backend.change(lambda engine: engine.webhooks.reach(places))
             left = self._places[tenant]
             for subscription, place in places.items():
                 if left.get(subscription) == place:

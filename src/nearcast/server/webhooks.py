@@ -94,7 +94,7 @@ async def put_webhook(context: RequestContext) -> Response:
         engine.webhooks.put(hook)
         return True
 
-    if not await context.tenant.backend.ask(put):
+    if not await context.tenant.backend.change(put):
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     context.state.dispatcher.begin(context.tenant, hook)
     return json_response(_shown(context, hook) | {"secret": hook.secret})
@@ -126,7 +126,7 @@ async def remove_webhook(context: RequestContext) -> Response:
     """Remove the webhook of a subscription."""
     context.caller.pay()
     id = context.path_id()
-    if not await context.tenant.backend.ask(lambda engine: engine.webhooks.remove(id)):
+    if not await context.tenant.backend.change(lambda engine: engine.webhooks.remove(id)):
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
     context.state.dispatcher.end(context.tenant, id)
     return Response(status_code=204)
@@ -192,7 +192,7 @@ async def replay_dead_letters(context: RequestContext) -> Response:
         for letter in letters:
             last = letter.id
             if await context.state.dispatcher.retry(tenant, letter):
-                await tenant.backend.ask(lambda engine: engine.webhooks.discard(last))  # noqa: B023 - asked before the next turn
+                await tenant.backend.change(lambda engine: engine.webhooks.discard(last))  # noqa: B023 - asked before the next turn
                 replayed += 1
     return json_response({"replayed": replayed})
 
@@ -208,6 +208,6 @@ async def discard_dead_letter(context: RequestContext) -> Response:
     context.caller.pay()
     given = context.request.path_params["letter"]
     number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
-    if not await context.tenant.backend.ask(lambda engine: engine.webhooks.discard(number)):
+    if not await context.tenant.backend.change(lambda engine: engine.webhooks.discard(number)):
         raise Problem(404, "unknown-letter", f"there is no dead letter {given!r}")
     return Response(status_code=204)

@@ -13,6 +13,7 @@ from nearcast.engine.settings import GivenSettings
 from nearcast.errors import DamagedStoreError, InvalidValue, StoreError
 from nearcast.store.backup import copy_file
 from nearcast.store.connect import Reader, naming_file, open_writer
+from nearcast.store.lineage import Lineage
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import MessageStore
@@ -21,10 +22,11 @@ from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import put_boxes, put_changes, row_of
 from nearcast.store.wal import WriteAheadLog
-from nearcast.store.webhooks import WebhookTable
+from nearcast.store.webhooks import STATEMENTS, WebhookTable
 
 RETAIN_SECONDS = 7 * 86_400.0
 RETAIN_UPDATES = 10_000_000
+_REMEMBER = {"remember": "INSERT OR REPLACE INTO remembered VALUES (?, ?, ?)"}
 _MANY = 50_000  # as many subscriptions that change at once are not noted one by one
 
 
@@ -74,7 +76,12 @@ class Store:
                 with naming_file(path):
                     with self._wal.transaction():
                         self.settings = settle(path, self._connection, given)
-                    self.webhooks = WebhookTable(self._connection, self._transaction)
+                    self.lineage = Lineage(
+                        self._connection, self._transaction, _REMEMBER | STATEMENTS
+                    )
+                    self.webhooks = WebhookTable(
+                        self._connection, self._transaction, self.lineage.run
+                    )
                     self._messages = MessageStore(self._connection, self.settings.window)
                     self.log = StoredLog(
                         self._reader, self._connection, retain_seconds, retain_updates
@@ -105,20 +112,25 @@ class Store:
         return int(subscriptions), int(window + lasting)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, counted: bool = True) -> Iterator[None]:
         """A transaction; after one that failed, what was read from the file is read again."""
         with naming_file(self.path):
             self._reload()
             self._sound = False
             with self._wal.transaction():
                 yield
+                if counted:
+                    self.lineage.count()
         self._sound = True
+        if counted:
+            self.lineage.committed()
 
     def _reload(self) -> None:
         if not self._sound:
             self._messages.reload()
             self.log.reload()
             self._snapshots.reload()
+            self.lineage.reload()
             self.seq = self._read_seq()
             self._sound = True
 
@@ -146,7 +158,7 @@ class Store:
         """Write a snapshot of the index and make it current; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
-            with self._transaction():
+            with self._transaction(counted=False):
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
@@ -182,8 +194,7 @@ class Store:
 
     def _remember(self, answers: Mapping[str, bytes], at: float) -> None:
         if answers:
-            rows = [(key, answer, at) for key, answer in answers.items()]
-            self._connection.executemany("INSERT OR REPLACE INTO remembered VALUES (?, ?, ?)", rows)
+            self.lineage.run("remember", [(key, answer, at) for key, answer in answers.items()])
             self._connection.execute(
                 "DELETE FROM remembered WHERE at <= ?", (self._clock() - KEYS_FOR,)
             )

@@ -7,14 +7,27 @@ Each has a place in the log of updates: updates after it are still to be deliver
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nearcast.errors import StoreError
 from nearcast.store.connect import open_reader, transaction
 from nearcast.store.schema import WEBHOOK_TABLES
+
+STATEMENTS = {
+    "put webhook": "INSERT OR REPLACE INTO webhook VALUES (?, ?, ?, ?)",
+    "adopt webhook": "INSERT OR IGNORE INTO webhook VALUES (?, ?, ?, ?)",
+    "remove webhook": "DELETE FROM webhook WHERE subscription = ?",
+    "reach": "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
+    "adopt letter": "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)",
+    "put letter": "INSERT INTO dead_letter (subscription, update_id, body, error, at) "
+    "VALUES (?, ?, ?, ?, ?)",
+    "discard letter": "DELETE FROM dead_letter WHERE id = ?",
+}
+"""What changes webhooks and dead letters other than the end of a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +59,11 @@ class WebhookTable:
         self,
         connection: sqlite3.Connection,
         commit: Callable[[], AbstractContextManager[None]],
+        run: Callable[[str, Iterable[Sequence[Any]]], int],
     ) -> None:
         self._connection = connection
         self._commit = commit
+        self._run = run
 
     def all(self) -> list[Webhook]:
         """Every webhook."""
@@ -66,20 +81,17 @@ class WebhookTable:
     def put(self, hook: Webhook) -> None:
         """Add a webhook, or replace the one of its subscription."""
         with self._commit():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO webhook VALUES (?, ?, ?, ?)",
-                (hook.subscription, hook.url, hook.secret, hook.place),
-            )
+            self._run("put webhook", [(hook.subscription, hook.url, hook.secret, hook.place)])
 
     def adopt(self, hooks: Iterable[Webhook], letters: Iterable[DeadLetter]) -> None:
         """Add webhooks and dead letters that were kept elsewhere; those that are here stay."""
         with self._commit():
-            self._connection.executemany(
-                "INSERT OR IGNORE INTO webhook VALUES (?, ?, ?, ?)",
+            self._run(
+                "adopt webhook",
                 [(hook.subscription, hook.url, hook.secret, hook.place) for hook in hooks],
             )
-            self._connection.executemany(
-                "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)",
+            self._run(
+                "adopt letter",
                 [
                     (each.id, each.subscription, each.update_id, each.body, each.error, each.at)
                     for each in letters
@@ -89,34 +101,23 @@ class WebhookTable:
     def remove(self, subscription: str) -> bool:
         """Remove a webhook, and return whether there was one."""
         with self._commit():
-            return self.end([subscription]) > 0
+            return self._run("remove webhook", [(subscription,)]) > 0
 
     def end(self, subscriptions: Iterable[str]) -> int:
         """Remove the webhooks of subscriptions in the open transaction, and count them."""
         rows = [(subscription,) for subscription in subscriptions]
-        found = self._connection.executemany("DELETE FROM webhook WHERE subscription = ?", rows)
-        return found.rowcount
+        return self._connection.executemany(STATEMENTS["remove webhook"], rows).rowcount
 
     def reach(self, places: Mapping[str, int]) -> None:
         """Record the updates up to which subscriptions have been delivered."""
         with self._commit():
-            self._connection.executemany(
-                "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
-                [(place, subscription) for subscription, place in places.items()],
-            )
+            self._run("reach", [(place, name) for name, place in places.items()])
 
     def give_up(self, hook: Webhook, place: int, body: bytes, error: str, at: float) -> None:
         """Store an update that could not be delivered, and go on after it."""
         with self._commit():
-            self._connection.execute(
-                "INSERT INTO dead_letter (subscription, update_id, body, error, at) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (hook.subscription, place, body, error, at),
-            )
-            self._connection.execute(
-                "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
-                (place, hook.subscription),
-            )
+            self._run("put letter", [(hook.subscription, place, body, error, at)])
+            self._run("reach", [(place, hook.subscription)])
 
     def letters(self, after: int, limit: int) -> list[DeadLetter]:
         """Dead letters after one, oldest first."""
@@ -130,8 +131,7 @@ class WebhookTable:
     def discard(self, id: int) -> bool:
         """Remove a dead letter, and return whether there was one."""
         with self._commit():
-            found = self._connection.execute("DELETE FROM dead_letter WHERE id = ?", (id,))
-            return found.rowcount > 0
+            return self._run("discard letter", [(id,)]) > 0
 
 
 def may_have_webhooks(path: Path) -> bool:
@@ -151,4 +151,8 @@ def webhooks_in_memory() -> WebhookTable:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     for statement in WEBHOOK_TABLES:
         connection.execute(statement)
-    return WebhookTable(connection, lambda: transaction(connection))
+
+    def run(name: str, rows: Iterable[Sequence[Any]]) -> int:
+        return connection.executemany(STATEMENTS[name], rows).rowcount
+
+    return WebhookTable(connection, lambda: transaction(connection), run)

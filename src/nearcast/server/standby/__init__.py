@@ -1,0 +1,1 @@
+"""A second server that follows the first, commit by commit, and can take its place."""
