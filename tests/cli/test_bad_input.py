@@ -20,7 +20,7 @@ BAD_LINES: dict[str, tuple[str | bytes, str, str]] = {
     "broken JSON": ('{"op":"publish"', "event", "one JSON object on one line"),
     "not UTF-8": (b'{"op":"\xff"}', "event", "one JSON object"),
     "unknown op": ('{"op":"poke","id":"a"}', "op: 'poke'", "one of move, publish"),
-    "missing field": ('{"op":"publish","id":"m","point":[0,0]}', "text: missing", "a string"),
+    "missing field": ('{"op":"publish","id":"m","text":"x"}', "point: missing", "[longitude"),
     "wrong type": (PUBLISH.replace('"x"', "7") + "}", "text: 7", "a string"),
     "NaN": (PUBLISH.replace("[0,0]", "[NaN,0]") + "}", "event", "JSON"),
     "latitude 91": (PUBLISH.replace("[0,0]", "[0,91]") + "}", "point[1]: 91", "[-90, 90]"),

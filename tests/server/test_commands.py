@@ -71,7 +71,7 @@ def test_from_a_subscription_to_its_update(
         ["publish"],
         ["publish", "x", "--file", "y", "--point", "0,0"],
         ["publish", "x", "--point", "0"],
-        ["sub", "add", "s", "q"],
+        ["sub", "add", "s"],
         ["sub", "add", "s", "q", "--k", "3"],
         ["sub", "show", "nobody"],
         ["listen", "--count", "1", "--key", "nck_wrong"],

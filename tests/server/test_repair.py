@@ -11,7 +11,7 @@ def test_a_file_whose_time_is_wrong_can_be_repaired(tmp_path: Path) -> None:
     data = tmp_path / "tenants" / "default.nearcast"
     with serving(tmp_path, lead_s=float("inf"), clock=lambda: 1000.0) as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
-        server.post("/v1/messages", SALE | {"id": "m1", "at": 1e308, "ttl": 60})
+        server.post("/v1/messages", SALE | {"id": "m1", "at": 1e12, "ttl": 60})
         server.post("/v1/messages", SALE | {"id": "m2", "ttl": 60})
         assert server.post("/v1/messages", SALE | {"at": 1000.0}).status_code == 409
     log, repaired = str(tmp_path / "log.parquet"), tmp_path / "repaired.nearcast"

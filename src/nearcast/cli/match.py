@@ -92,7 +92,8 @@ def match_command(
             _show_reached(client.match(_message(text, point, region, properties)), as_json)
         return
     settings = Settings(analyser=options.analyser(stem, stop_words))
-    tried = text is not None or (query is None and (point or region) and properties is not None)
+    placed = point is not None or region is not None
+    tried = text is not None or (query is None and placed and properties is not None)
     if tried == (query is not None):
         raise InvalidValue("match", text, "either --text with --point (or --region), or --query")
     with open_log(file) as log:

@@ -67,8 +67,7 @@ class MessageGenerator:
         self._count += 1
         city, random = self._city, self._city.random
         suburb = city.suburb()
-        lon, lat = point = city.point(suburb)
-        message: dict[str, Any] = {"id": f"m{self._count}", "point": point}
+        message: dict[str, Any] = {"id": f"m{self._count}", "point": city.point(suburb)}
         names = {"suburb": suburb, "shop": random.choice(SHOPS)}
         kind = random.random()
         if kind < 0.66:
@@ -76,17 +75,19 @@ class MessageGenerator:
             text = random.choice(_DEALS)
         elif kind < 0.84:
             text, message["ttl"] = random.choice(_INCIDENTS)
+            _widen(message, 0.002)
         elif kind < 0.87:
-            text = random.choice(_STORMS)
-            del message["point"]
-            edges = [
-                round(lon - 0.012, 5),
-                round(lat - 0.01, 5),
-                round(lon + 0.012, 5),
-                round(lat + 0.01, 5),
-            ]
-            message |= {"ttl": 300, "region": {"type": "Box", "bbox": edges}}
+            text, message["ttl"] = random.choice(_STORMS), 300
+            _widen(message, 0.01)
         else:
             text = random.choice(_CONCERTS)
         written = text.format(**names)
         return message | {"text": written[0].upper() + written[1:]}
+
+
+def _widen(message: dict[str, Any], degrees: float) -> None:
+    """Have a message cover a box around its point, about as wide as it is high."""
+    lon, lat = message.pop("point")
+    wide = 1.2 * degrees
+    edges = (lon - wide, lat - degrees, lon + wide, lat + degrees)
+    message["region"] = {"type": "Box", "bbox": [round(edge, 5) for edge in edges]}
