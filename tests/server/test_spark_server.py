@@ -48,6 +48,7 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         assert (event["id"], event["event"]) == ("1", "add")
         assert msgspec.json.decode(event["data"]) == {
             "op": "add", "subscription": "s1", "message": "m1", "at": 2e9,
+            "body": {"text": "iPad sale!", "point": [151.2, -33.87], "at": 2e9},
         }  # fmt: skip
         server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9 + 1})
         assert ear.event()["id"] == "2"

@@ -97,7 +97,7 @@ class Follower:
     async def _run(self) -> None:
         """Ask the primary what there is, again and again."""
         role = self._state.role
-        failures = 0
+        failures, reason = 0, ""
         while True:
             try:
                 record = role.record
@@ -107,12 +107,13 @@ class Follower:
                 self._take_over(status)
                 if failures or not self.connected:
                     log.info("follows", primary=self.peer.url, term=role.record.term)
-                self.connected, failures = True, 0
+                self.connected, failures, reason = True, 0, ""
             except (*_TROUBLE, NearcastError) as error:
                 self.connected = False
                 failures += 1
-                if failures == 1:
-                    log.warning("cannot follow", primary=self.peer.url, reason=str(error))
+                if str(error) != reason:
+                    reason = str(error)
+                    log.warning("cannot follow", primary=self.peer.url, reason=reason)
             except Exception:
                 self.connected = False
                 failures += 1
