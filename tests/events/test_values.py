@@ -62,7 +62,7 @@ def test_a_subscription_may_lack_a_query_or_a_region_but_not_both() -> None:
 
 
 def test_properties_are_copied_and_are_json() -> None:
-    given = {"price": (1, 2)}
+    given: dict[str, tuple[int, ...]] = {"price": (1, 2)}
     message = Message("m", point=HERE, properties=given)
     given["price"] = (3,)
     assert message.properties == {"price": [1, 2]}

@@ -45,7 +45,8 @@ def engine_in(world: Given, index: str, path: Path | None = None) -> Engine:
 
 def expected_of(world: Given, events: list[Event]) -> list[list[Attached]]:
     """What the updates of each event carry, by a plain reading; updates are those of `scan`."""
-    known, expected = ExpectedBodies(), []
+    known = ExpectedBodies()
+    expected: list[list[Attached]] = []
     with engine_in(world, "scan") as scan:
         for event in events:
             try:
