@@ -23,7 +23,6 @@ from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
 from nearcast.events import Event, Publish, Record, Subscribe, open_log, open_writer
 from nearcast.events.streams import STANDARD, same_file
-from nearcast.text import Analyser
 
 _TOGETHER = 5000
 
@@ -125,6 +124,7 @@ def import_command(
     ] = "stop",
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     r"""Apply an event log to an engine's file, which is made if it is not there.
@@ -141,9 +141,7 @@ def import_command(
     options.check_window(window_count, window_seconds)
     if same_file(path, events):
         raise InvalidValue("EVENTS", events, "another file than FILE")
-    analyser: Analyser | None = None
-    if stem is not None or stop_words is not None:
-        analyser = options.analyser(stem, stop_words)
+    analyser = options.given_text(stem, stop_words, cjk)
     with open_log(events) as log, refusal(on_error, log.name) as refuse:
         engine = Engine(
             path=path,

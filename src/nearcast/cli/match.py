@@ -67,6 +67,7 @@ def match_command(
     wait: WaitOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Try one message against the subscriptions of a log, or one query against its messages.
@@ -91,7 +92,7 @@ def match_command(
         with connect(url, key, wait) as client:
             _show_reached(client.match(_message(text, point, region, properties)), as_json)
         return
-    settings = Settings(analyser=options.analyser(stem, stop_words))
+    settings = Settings(analyser=options.analyser(stem, stop_words, cjk))
     placed = point is not None or region is not None
     tried = text is not None or (query is None and placed and properties is not None)
     if tried == (query is not None):

@@ -28,6 +28,10 @@ StopWordsOption = Annotated[
         help="Ignore common words: a list, or a file of them.",
     ),
 ]
+CjkOption = Annotated[
+    bool,
+    typer.Option("--cjk", help="Cut Chinese, Japanese and Korean text into pairs of characters."),
+]
 WindowCountOption = Annotated[
     int | None,
     typer.Option(
@@ -123,9 +127,9 @@ def check_window(count: int | None, seconds: float | None) -> None:
         )
 
 
-def analyser(stem: str | None, stop_words: str | None) -> Analyser:
+def analyser(stem: str | None, stop_words: str | None, cjk: bool = False) -> Analyser:
     """Create the analyser that the text options describe."""
-    if stem is None and stop_words is None:
+    if stem is None and stop_words is None and not cjk:
         return DEFAULT
     words: list[str] = []
     if stop_words == "english":
@@ -137,9 +141,10 @@ def analyser(stem: str | None, stop_words: str | None) -> Analyser:
             raise InvalidValue(
                 "--stop-words", stop_words, f"english, or a readable file of words ({error})"
             ) from None
-    return Analyser(stem, words)
+    return Analyser(stem, words, cjk)
 
 
-def given_text(stem: str | None, stop_words: str | None) -> Analyser | None:
+def given_text(stem: str | None, stop_words: str | None, cjk: bool) -> Analyser | None:
     """The analyser that the text options describe; None if none is given."""
-    return None if stem is None and stop_words is None else analyser(stem, stop_words)
+    described = analyser(stem, stop_words, cjk)
+    return None if stem is None and stop_words is None and not cjk else described

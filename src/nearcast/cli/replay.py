@@ -74,6 +74,7 @@ def replay_command(
     ] = "-",
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     key: KeyOption = None,
     wait: WaitOption = None,
 ) -> None:
@@ -103,8 +104,8 @@ def replay_command(
     if engine not in _ENGINES and not over_http:
         raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)} or http=URL")
     if over_http:
-        given = (index != "auto", history, window_count, window_seconds, space, stem, stop_words)
-        if any(given):
+        ranked = (history, window_count, window_seconds, space)
+        if any((index != "auto", *ranked, stem, stop_words, cjk)):
             raise InvalidValue(
                 "--engine", engine, "no settings beside it: the server has its own from its start"
             )
@@ -120,7 +121,7 @@ def replay_command(
     if engine == "spark" and included != NOTHING:
         raise InvalidValue("--include", include, "another engine than spark, which has only ids")
     _keep_apart(events, history, output, on_error)
-    analyser = options.analyser(stem, stop_words)
+    analyser = options.analyser(stem, stop_words, cjk)
     matcher = Engine(
         index=index if engine == "embedded" else "scan",
         ranking=ranking,

@@ -89,6 +89,7 @@ def serve_command(
     history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     follow: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Be a standby of the server there; needs --data."),
@@ -173,7 +174,8 @@ def serve_command(
         tls.check()
     elif certificate is not None or private_key is not None:
         raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
-    given = options.given_text(stem, stop_words)
+    given = options.given_text(stem, stop_words, cjk)
+    analyser = options.analyser(stem, stop_words, cjk)
     config = Config(
         data=data,
         open=is_open,
@@ -188,7 +190,7 @@ def serve_command(
             window_count,
             window_seconds,
             None if space is None else options.box(space, "--space"),
-            None if history is None else history_from(history, options.analyser(stem, stop_words)),
+            None if history is None else history_from(history, analyser),
             given,
         ),
         private_webhooks=allow_private_webhooks,

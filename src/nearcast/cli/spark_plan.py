@@ -75,6 +75,7 @@ def plan(
     space: options.SpaceOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a plan from a history: which worker answers for which part of space and text.
@@ -99,7 +100,7 @@ def plan(
     from nearcast.partition.sample import sample_from_events
     from nearcast.spark.driver.planning import plan_for
 
-    analyser = options.analyser(stem, stop_words)
+    analyser = options.analyser(stem, stop_words, cjk)
     area = WORLD if space is None else options.box(space, "--space")
     reader = _Reader(analyser)
     sample = sample_from_events(reader.events(_files(history)), analyser)

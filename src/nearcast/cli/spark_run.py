@@ -104,6 +104,7 @@ def run(
     history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    cjk: options.CjkOption = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(metavar="PORT", min=0, max=65535, help="Serve figures for Prometheus here."),
@@ -129,7 +130,7 @@ def run(
       nearcast spark run --input events --output updates --state state --available-now
     """
     options.check_window(window_count, window_seconds)
-    analyser = options.analyser(stem, stop_words)
+    analyser = options.analyser(stem, stop_words, cjk)
     settings = Settings(
         window=Window(window_count, window_seconds),
         space=WORLD if space is None else options.box(space, "--space"),

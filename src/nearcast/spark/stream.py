@@ -248,6 +248,8 @@ def _about(settings: Settings) -> dict[str, Any]:
         "space": [*asdict(settings.space).values()],
         "window": [settings.window.count, settings.window.seconds],
     }
+    if analyser.cjk:
+        about["cjk"] = True
     if history is not None and history.documents:  # states of earlier releases have none
         about["history"] = digest_of(history)
     return about

@@ -106,6 +106,8 @@ def pipeline_options(config: Config, settings: Settings, folders: PipelineFolder
         given += ["--history", str(history)]
     if analyser.stemmer is not None:
         given += ["--stem", analyser.stemmer]
+    if analyser.cjk:
+        given.append("--cjk")
     if analyser.stop_words:
         words = folders.state.with_name("stop-words.txt")
         words.write_text("".join(f"{word}\n" for word in sorted(analyser.stop_words)))
