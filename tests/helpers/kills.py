@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from boolean_logs import records
-from nearcast import Engine
-from nearcast.engine.replay import replay
+from nearcast.engine import Settings, replay
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.log import open_log
 from nearcast.spark.events import completed, table_of
+from nearcast.spark.scan import PipelineScan
 from nearcast_lab.workloads.registry import generate
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
@@ -227,13 +227,9 @@ class Log:
         self._given += count
         return self._given < len(self.paths)
 
-    def expected(self, engine: Engine | None = None) -> pa.Table:
-        """The updates of the embedded engine, or of one with other settings."""
-        engine, tables, first = (
-            engine or Engine(index="rarest-term"),
-            [UPDATE_SCHEMA.empty_table()],
-            0,
-        )
+    def expected(self, settings: Settings | None = None) -> pa.Table:
+        """The updates of `scan` for what a pipeline takes."""
+        engine, tables, first = PipelineScan(settings), [UPDATE_SCHEMA.empty_table()], 0
         for path in self.paths:
             rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from boolean_logs import records
 from kills import Log, Ranked, Stream
-from nearcast import Engine
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.spark import match_stream
@@ -88,5 +87,5 @@ def test_a_killed_stream_ranks_on_where_it_was(tmp_path: Path) -> None:
         log.give(stream, 2)
         stream.finish("--workers", "3")
     found = read_updates(stream.output)
-    assert found.equals(log.expected(Engine(index="rarest-term", window_count=150)))
+    assert found.equals(log.expected(Settings(Window(150))))
     assert len(found) - found["score"].null_count > 1000

@@ -94,7 +94,7 @@ def replay_command(
 
     On Spark it is matched and ranked by several workers of this machine.
 
-      nearcast replay sample.jsonl --engine spark --workers 2 --partitioner hybrid
+      nearcast replay sample.jsonl --engine spark --workers 2 --on-error quarantine=aside.jsonl
 
     Over HTTP the log is added to what a running server already has.
 
