@@ -13,14 +13,14 @@ from random import Random
 import httpx
 import pytest
 
-from kills import below, living, wait_until
+from kills import below, living
 from nearcast.demo.city import CENTRE, City, shore
 from nearcast.demo.feed import CityFeed
 from nearcast.demo.messages import MessageGenerator
 from nearcast.demo.people import Mover, residents, yours
 from nearcast.demo.spark_comparison import PATH
 from nearcast.events import event_from_json
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 
 SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
 

@@ -16,8 +16,8 @@ from nearcast.client import Client
 from nearcast.client.wire import read_update
 from nearcast.errors import NearcastError
 from nearcast.geo import Box
-from patience import PATIENCE_S
-from server_pair import PairedServer, wait_for
+from patience import PATIENCE_S, wait_until
+from server_pair import PairedServer
 
 ACTS = ("promote", "promote", "primary", "standby", "both")
 
@@ -117,7 +117,7 @@ def run_pair_kills(folder: Path, kills: int, seconds: float, publishers: int = 3
         pair.start(pair.standby)
         for each in servers:
             each.wait_until_ready()
-        wait_for(lambda: pair.primary.ready().get("connected"), "connection")
+        wait_until(lambda: pair.primary.ready().get("connected"), "connection")
         with Client(pair.primary.url) as client:
             for word in WORDS:
                 client.subscribe(word, word, Box(0, 0, 1, 1))

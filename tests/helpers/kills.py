@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,7 +21,7 @@ from nearcast.events.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.scan import PipelineScan
 from nearcast_lab.workloads.registry import generate
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from ranked_logs import ranked_log
 from small_pipeline import churn
 
@@ -62,14 +61,6 @@ def below(pid: int) -> list[Process]:
 def living(pids: set[int]) -> set[int]:
     """Those of some processes that have not ended."""
     return pids & {each.pid for each in _processes()}
-
-
-def wait_until(there: Callable[[], bool], what: str) -> None:
-    """Wait for something that comes by itself."""
-    until = time.monotonic() + PATIENCE_S
-    while not there():
-        assert time.monotonic() < until, f"no {what} within {PATIENCE_S:.0f} s"
-        time.sleep(0.02)
 
 
 class Stream:

@@ -6,24 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx
 import msgspec
 
 from killed_server import free_port
-from patience import PATIENCE_S
-
-
-def wait_for(there: Callable[[], object], what: str) -> None:
-    """Ask until something is there that comes by itself."""
-    until = monotonic() + PATIENCE_S
-    while not there():
-        assert monotonic() < until, f"no {what} within {PATIENCE_S:.0f} s"
+from patience import PATIENCE_S, wait_until
 
 
 class PairedServer:
@@ -64,11 +56,10 @@ class PairedServer:
 
     def wait_for_log(self, text: str) -> None:
         """Wait until it has logged something in this life."""
-        assert self.process is not None
-        until = monotonic() + PATIENCE_S
-        while text not in self.log:
-            assert self.process.poll() is None, self.log
-            assert monotonic() < until, self.log
+        process = self.process
+        assert process is not None
+        wait_until(lambda: text in self.log or process.poll() is not None, lambda: self.log)
+        assert text in self.log, self.log
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -118,8 +109,8 @@ def in_step(primary: PairedServer, standby: PairedServer) -> None:
             standby.updates()[-1:] == primary.updates()[-1:] and not primary.ready()["lag_commits"]
         )
 
-    wait_for(lambda: primary.ready().get("connected"), "connection")
-    wait_for(even, "standby that has everything")
+    wait_until(lambda: primary.ready().get("connected"), "connection")
+    wait_until(even, "standby that has everything")
 
 
 @contextmanager

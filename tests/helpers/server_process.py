@@ -9,11 +9,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 
 import httpx
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 
 
 class ServerProcess:
@@ -53,10 +52,9 @@ class ServerProcess:
 
     def wait_for_log(self, text: str) -> None:
         """Wait until the server has written something."""
-        until = monotonic() + PATIENCE_S
-        while text not in self.log:
-            assert self.process.poll() is None, self.log
-            assert monotonic() < until, self.log
+        ended = self.process.poll
+        wait_until(lambda: text in self.log or ended() is not None, lambda: self.log)
+        assert text in self.log, self.log
 
     def peak_memory(self) -> int:
         """The most memory that the server has had, in bytes."""

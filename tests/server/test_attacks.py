@@ -6,7 +6,6 @@ import socket
 import threading
 from contextlib import closing
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx
@@ -17,7 +16,7 @@ from websockets.sync.client import connect
 from nearcast.events import event_from_json
 from nearcast.server.config import Limits
 from nearcast.server.keys import KeyStore
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from served import IPAD, NDJSON, SALE, Ear, Served, serving
 from server_process import running
 
@@ -111,12 +110,10 @@ def test_small_requests_overtake_expensive_ones() -> None:
         ends = [threading.Thread(target=upload.end) for upload in uploads]
         for end in ends:
             end.start()
-        while backend.waiting < 5:
-            pass
+        wait_until(lambda: backend.waiting >= 5, "five uploads in the queue")
         small = threading.Thread(target=server.post, args=("/v1/messages", SALE | {"id": "small"}))
         small.start()
-        while backend.waiting < 6:
-            pass
+        wait_until(lambda: backend.waiting >= 6, "the small request in the queue")
         go_on.set()
         for thread in (*ends, small):
             thread.join()
@@ -186,8 +183,7 @@ def test_a_body_that_is_too_large_says_what_was_kept() -> None:
         good = json.dumps(SALE).encode() + b"\n"
         for _ in range(10):
             upload.send(good * 10)
-        while len(server.updates()) < 100:  # they are kept
-            pass
+        wait_until(lambda: len(server.updates()) >= 100, "100 updates that are kept")
         upload.send(b"x" * 100_000)
         status, answer = upload.answer()
         assert (status, answer["accepted"], answer["updates"]) == (413, 100, 100)
@@ -206,8 +202,8 @@ def test_many_connections_have_one_rate(tmp_path: Path) -> None:
         clock = [0.0]
         server.state.authenticator._clock = lambda: clock[0]
         uploads = [Upload(server.port, f"Authorization: Bearer {key}\r\n") for _ in range(30)]
-        while len(server.server.server_state.tasks) < 30:
-            pass  # until all of them are let in
+        tasks = server.server.server_state.tasks
+        wait_until(lambda: len(tasks) >= 30, "30 uploads that are let in")
         (bucket,) = server.state.authenticator._buckets.values()
         debt = bucket.debt
 
@@ -298,8 +294,8 @@ def test_a_removed_key_ends_its_streams(tmp_path: Path) -> None:
         json.loads(websocket.recv())
         upload = Upload(server.port, f"Authorization: Bearer {key}\r\n")
         upload.send(line("one"))
-        while server.state.metrics.publishes._value.get() < 1:
-            pass
+        published = server.state.metrics.publishes._value
+        wait_until(lambda: published.get() >= 1, "first message")
         book = KeyStore(tmp_path / "keys.db")
         book.remove("key")
         book.close()
@@ -404,9 +400,7 @@ def test_connections_above_the_limit_are_refused_and_logged(tmp_path: Path) -> N
         assert "too many connections" in server.log
         for each in taken:
             each.close()
-        until = monotonic() + PATIENCE_S
-        while httpx.get(f"{server.url}/readyz").status_code != 200:
-            assert monotonic() < until
+        wait_until(lambda: httpx.get(f"{server.url}/readyz").status_code == 200, "readiness")
         assert httpx.post(f"{server.url}/v1/messages", json=SALE).status_code == 200
 
 
@@ -470,8 +464,7 @@ def test_others_publish_between_the_parts_of_a_page() -> None:
         assert started.wait(PATIENCE_S)
         publishing = threading.Thread(target=server.post, args=("/v1/messages", SALE))
         publishing.start()
-        while backend.waiting < 1:
-            pass
+        wait_until(lambda: backend.waiting >= 1, "message in the queue")
         go_on.set()
         reading.join()
         publishing.join()

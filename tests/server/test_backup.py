@@ -17,6 +17,7 @@ import nearcast
 from nearcast.cli.main import main
 from nearcast.errors import StoreError
 from nearcast.server.keys import KeyStore
+from patience import wait_until
 from served import IPAD, SALE, serving
 
 KILLED = """
@@ -60,8 +61,8 @@ def test_a_copy_taken_while_messages_come_in_is_consistent(tmp_path: Path) -> No
 
         thread = threading.Thread(target=post)
         thread.start()
-        while len(acknowledged) < 5:
-            assert thread.is_alive()
+        wait_until(lambda: len(acknowledged) >= 5 or not thread.is_alive(), "five messages")
+        assert thread.is_alive()
         before = list(acknowledged)
         copy = str(tmp_path / "copy")
         assert main(["backup", "--data", str(tmp_path / "data"), "--output", copy]) == 0

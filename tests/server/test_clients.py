@@ -15,7 +15,7 @@ from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, S
 from nearcast.client import Gap, Received, ServerError, UnreachableError
 from nearcast.client.core import UpdateStream
 from nearcast.events import Unsubscribe
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from served import Served, serving
 
 HERE = Circle((151.2, -33.87), radius=2000)
@@ -117,9 +117,9 @@ def test_listening_goes_on_through_a_break(server: Served) -> None:
             for number in range(3):
                 publisher.publish(f"a{number}", "ipad", POINT)
             thread.start()
-            while len(server.state.tenants.find("default").hub) == 0:  # type: ignore[union-attr]
-                pass
-            server.state.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
+            hub = server.state.tenants.find("default").hub  # type: ignore[union-attr]
+            wait_until(lambda: len(hub), "listener")
+            hub.listeners()[0].close()
             for number in range(3):
                 publisher.publish(f"b{number}", "ipad", POINT)
             thread.join(PATIENCE_S)

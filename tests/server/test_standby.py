@@ -11,8 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nearcast.cli.main import main
+from patience import wait_until
 from served import IPAD, SALE, Ear
-from server_pair import PairedServer, in_step, pair, wait_for
+from server_pair import PairedServer, in_step, pair
 
 LASTING = SALE | {"ttl": 600}
 
@@ -71,7 +72,7 @@ def test_both_say_how_far_the_standby_is(tmp_path: Path) -> None:
         assert primary.ready()["role"] == "primary"
         standby.signal(signal.SIGSTOP)
         primary.post("/v1/messages", SALE)
-        wait_for(lambda: primary.ready()["lag_commits"] == 1, "lag")
+        wait_until(lambda: primary.ready()["lag_commits"] == 1, "lag")
         assert primary.ready()["lag_seconds"] > 0
         standby.signal(signal.SIGCONT)
         in_step(primary, standby)
@@ -83,7 +84,7 @@ def test_both_say_how_far_the_standby_is(tmp_path: Path) -> None:
         assert families["nearcast_standby_connected"] == 1
         assert families["nearcast_standby_lag_commits"] == 0
         primary.kill()
-        wait_for(lambda: not standby.ready()["connected"], "lost connection")
+        wait_until(lambda: not standby.ready()["connected"], "lost connection")
 
 
 def test_promoted_while_the_primary_works_nothing_is_lost(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_primary_that_comes_back_does_not_accept_changes(tmp_path: Path) -> No
         assert standby.post("/v1/messages", SALE).json()["updates"] == 1
         primary.start()
         assert primary.post("/v1/messages", SALE).status_code in (409, 503)
-        wait_for(lambda: primary.ready()["role"] == "fenced", "fence")
+        wait_until(lambda: primary.ready()["role"] == "fenced", "fence")
         refused = primary.post("/v1/messages", SALE)
         assert (refused.status_code, refused.json()["primary"]) == (409, standby.url)
         assert len(primary.updates()) == 1
@@ -158,7 +159,7 @@ def test_a_restarted_primary_goes_on_when_its_standby_answers(tmp_path: Path) ->
         in_step(primary, standby)
         primary.kill()
         primary.start()
-        wait_for(lambda: primary.ready()["accepts_changes"], "check")
+        wait_until(lambda: primary.ready()["accepts_changes"], "check")
         assert primary.post("/v1/messages", SALE).json()["updates"] == 1
         in_step(primary, standby)
 
@@ -179,7 +180,7 @@ def test_a_primary_that_is_stopped_gives_its_standby_everything_first(tmp_path: 
             pass  # it does not even listen
         standby.signal(signal.SIGCONT)
         assert primary.wait() == 0
-        wait_for(lambda: not standby.ready()["connected"], "end of the connection")
+        wait_until(lambda: not standby.ready()["connected"], "end of the connection")
         assert len(standby.updates()) == accepted
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 
 from nearcast.server.keys import KeyStore
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from served import IPAD, SALE
-from server_pair import PairedServer, in_step, pair, wait_for
+from server_pair import PairedServer, in_step, pair
 from webhook_receiver import receiving
 
 PEM = Path(__file__).parents[1] / "helpers" / "certificates"
@@ -27,7 +27,7 @@ def test_webhooks_go_on_after_a_promotion(tmp_path: Path) -> None:
         one.post("/v1/messages", SALE | {"id": "m1"})
         receiver.wait_for(1)
         path = "/v1/subscriptions/s1/webhook"
-        wait_for(lambda: two.http.get(path).json().get("after") == 1, "place of the webhook")
+        wait_until(lambda: two.http.get(path).json().get("after") == 1, "place of the webhook")
         assert two.http.get("/v1/subscriptions/s2/webhook").status_code == 404
         two.kill()
         two.start("--follow", one.url, "--allow-private-webhooks")
@@ -79,10 +79,10 @@ def test_pairs_with_keys_and_new_tenants(tmp_path: Path) -> None:
             found = two.http.get(path, headers=key)
             return found.status_code == 200 and len(found.json()["subscriptions"]) == 1
 
-        wait_for(there, "tenant on the standby")
+        wait_until(there, "tenant on the standby")
         two.kill()
         two.start("--require-key", "--follow", one.url, NEARCAST_SERVE_FOLLOW_KEY=admin)
-        wait_for(lambda: two.ready()["connected"], "connection")
+        wait_until(lambda: two.ready()["connected"], "connection")
         assert there()
     finally:
         one.end()
@@ -100,7 +100,7 @@ def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
         two.wait_for_log("CERTIFICATE_VERIFY_FAILED")
         two.kill()
         two.start("--follow", primary, SSL_CERT_FILE=certificate)
-        wait_for(lambda: two.ready()["connected"], "connection")
+        wait_until(lambda: two.ready()["connected"], "connection")
     finally:
         one.end()
         two.end()

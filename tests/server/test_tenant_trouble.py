@@ -12,6 +12,7 @@ import pytest
 import failing_calls
 from failing_calls import WRITING, fail_from_now_on
 from nearcast.server.keys import KeyStore
+from patience import wait_until
 from served import IPAD, SALE, serving
 
 HOOK = "/v1/subscriptions/s1/webhook"
@@ -73,8 +74,7 @@ def test_on_a_full_disk_every_request_is_answered_and_a_webhook_stays_with_its_s
         tenant = server.state.tenants.find("default")
         assert tenant is not None
         full = tenant.backend.ask(lambda _: fail_from_now_on(WRITING, errno.ENOSPC))
-        while not full.done():
-            server.http.get("/healthz")
+        wait_until(full.done, "full disk")
         assert server.http.delete("/v1/subscriptions/s1").status_code == 507
         assert server.http.delete(HOOK).status_code == 507
         refused = server.http.put("/v1/subscriptions/s2/webhook", json=TARGET)

@@ -17,7 +17,7 @@ import pytest
 
 from nearcast.server.webhook_posts import WebhookPosts
 from nearcast.server.webhook_slots import WebhookSlots
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from served import IPAD, SALE, serving
 
 CERTIFICATE = Path(__file__).parents[1] / "helpers" / "certificates" / "one.test.pem"
@@ -127,10 +127,13 @@ def test_an_attempt_has_a_deadline_however_lively_the_endpoint_is() -> None:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
         server.http.put(HOOK, json={"url": f"http://127.0.0.1:{port}/"})
         server.post("/v1/messages", SALE)
-        letters: list[dict[str, Any]] = []
-        while not letters:
-            letters = server.http.get("/v1/dead-letters").json()["letters"]
-        assert letters[0]["error"] == "not answered within 0.2 s"
+
+        def letters() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = server.http.get("/v1/dead-letters").json()["letters"]
+            return found
+
+        wait_until(letters, "dead letter")
+        assert letters()[0]["error"] == "not answered within 0.2 s"
         ended.set()
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from boolean_logs import records, scanned
 from documented import help_examples, words
-from kills import Stream, living, wait_until
+from kills import Stream, living
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
@@ -32,7 +32,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.reports import progress
 from nearcast.spark.reports.report import BatchReport
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 
 Out = pytest.CaptureFixture[str]
 
