@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 SPARK_INSTALL = $(MAKE) --silent $(VENV)/.spark
 
-.PHONY: demo test java lint unit kernels soak bench wheel first-minute clean
+.PHONY: demo test java lint unit kernels soak bench wheel dist docs first-minute clean
 
 # Where this is set, each of the many processes would read every source anew, and every test.
 unexport PYTHONDONTWRITEBYTECODE
@@ -57,6 +57,18 @@ bench: $(VENV)/.core kernels
 wheel: $(VENV)/.core
 	@$(BIN)/python tools/wheel.py dist
 
+# What is published: the wheel with its kernels, and the sources; checked, installed and tried.
+dist: $(VENV)/.dist
+	@rm -rf dist
+	@$(BIN)/python tools/wheel.py dist
+	@$(BIN)/python -m build --sdist --outdir dist >/dev/null
+	@$(BIN)/python tools/dist.py dist
+
+# The documentation as a site, in out/site: every link is followed, every warning is an error.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "out/site/index.html"
+
 # What somebody sees who has just installed it: every kernel is deleted first, every phase timed.
 first-minute: $(VENV)/.core $(VENV)/.spark
 	@$(BIN)/python tools/first_minute.py
@@ -81,6 +93,10 @@ $(VENV)/.spark: $(VENV)/.core
 	echo "Installing Spark and compiling kernels, once (make demo ENGINE=embedded does without) ..."; \
 	$(BIN)/nearcast kernels build & compiling=$$!; \
 	$(BIN)/python tools/extras.py spark | $(PIP) --requirement /dev/stdin && wait $$compiling && touch $@; fi
+
+$(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: $(VENV)/.core
+	@$(BIN)/python tools/extras.py $* | $(PIP) --requirement /dev/stdin
+	@touch $@
 
 # The tools are large: kernels are compiled while they are downloaded.
 $(VENV)/.dev: $(VENV)/.core

@@ -1,4 +1,4 @@
-"""`docs/papers.md` names every item of the papers, and code, tests and commands that exist."""
+"""The page about the papers names all their items, and code, tests and commands that exist."""
 
 import re
 from importlib import import_module
@@ -11,7 +11,7 @@ from nearcast_lab.cli.experiment import experiment
 from nearcast_lab.workloads.registry import WORKLOADS
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "research" / "papers.md").read_text(encoding="utf-8")
 KINDS = ("definition", "equation", "lemma", "theorem", "algorithm", "table", "figure")
 
 COMMANDS = {

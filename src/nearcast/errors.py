@@ -7,16 +7,22 @@ given, and what would be right.
 from __future__ import annotations
 
 _LONGEST_VALUE = 80
+_END_OF_A_VALUE = 20
 _LONGEST_QUERY = 80
 
 
 def show(value: object) -> str:
-    """Write a value as Python would, on one line, cut where it would flood the message."""
+    """Write a value as Python would, on one line.
+
+    What would flood the message is cut within, as the end of a path says most.
+    """
     try:
         text = repr(value)
     except ValueError:  # Python does not write out whole numbers of thousands of digits
         text = f"{type(value).__name__} too large to write out"
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    return f"{text[: _LONGEST_VALUE - _END_OF_A_VALUE - 3]}...{text[-_END_OF_A_VALUE:]}"
 
 
 def _columns(letter: str) -> int:

@@ -124,16 +124,10 @@ def test_the_examples_of_the_help_run(capfd: Out) -> None:
     run_all(shown, capfd)
 
 
-@pytest.mark.parametrize(
-    ("document", "heading"),
-    [("README.md", "## From the command line"), ("docs/guide.md", "## A log to begin with")],
-)
 @pytest.mark.usefixtures("folder")
-def test_the_first_commands_of_the_documentation_run(
-    document: str, heading: str, capfd: Out
-) -> None:
+def test_the_first_commands_of_the_documentation_run(capfd: Out) -> None:
     """As a new user types them, in a new folder; benchmarks have tests of their own."""
-    commands = console(document, heading)
+    commands = console("README.md", "## From the command line")
     assert len(commands) > 3
     assert all(local(command) or words(command)[0] == "bench" for command in commands)
     run_all([command for command in commands if local(command)], capfd)

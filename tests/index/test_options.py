@@ -15,7 +15,7 @@ from nearcast.index import INDEXES, IndexChoice, read_index
 from nearcast.index.ap_tree import ApTree
 from nearcast.index.registry import options_of
 
-DOCS = Path(__file__).parents[2] / "docs/indexes.md"
+DOCS = Path(__file__).parents[2] / "docs/explanation/indexes.md"
 
 
 def index_of(engine: Engine) -> ApTree:

@@ -14,7 +14,8 @@ ADDRESS = "http://127.0.0.1:8080"
 
 
 @pytest.mark.parametrize(
-    ("document", "heading"), [("README.md", "## As a server"), ("docs/server.md", "# The server")]
+    ("document", "heading"),
+    [("README.md", "## As a server"), ("docs/reference/server.md", "# The server")],
 )
 def test_the_commands_of_the_documentation_run(
     document: str,

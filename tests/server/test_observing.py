@@ -12,7 +12,7 @@ from nearcast.server.config import Config
 from nearcast.server.state import ServerState
 from served import IPAD, SALE, Served, serving
 
-PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "server.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +72,12 @@ def test_every_route_is_described_with_its_scope() -> None:
             assert operation["x-scope"] == route.scope
             assert operation["summary"]
             assert {"401", "403", "429", "503"} <= operation["responses"].keys()
+
+
+def test_every_schema_that_is_referred_to_exists() -> None:
+    referred = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(API)))
+    assert referred
+    assert referred <= set(API["components"]["schemas"])
 
 
 def test_examples_are_what_they_are_examples_of() -> None:

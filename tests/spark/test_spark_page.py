@@ -5,7 +5,7 @@ from pathlib import Path
 from nearcast.spark.reports.metrics import all_metrics
 from nearcast.spark.session import CHECKPOINTS, SETTINGS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "spark.md").read_text()
 
 
 def test_every_setting_is_on_the_page_with_its_value() -> None:

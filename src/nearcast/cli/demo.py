@@ -52,6 +52,7 @@ def demo(
     engine: Annotated[
         DemoEngine,
         typer.Option(
+            metavar="|".join(DemoEngine),
             envvar="ENGINE",
             help="What matches behind the server: one of them, or [bold]auto[/bold], the embedded "
             "engine with Spark beside it where there is Java.",

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from nearcast._version import __version__
+from nearcast.cli.plain_help import leave_out_types
 from nearcast.errors import NearcastError
 
 _MODULES = {
@@ -21,6 +24,7 @@ _MODULES = {
     "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
     "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
     "keys": "keys", "backup": "backup", "restore": "backup", "promote": "promote",
+    "config": "config",
 }  # fmt: skip
 """The commands in the order of the help, each with its module."""
 _LABORATORY = {"generate", "bench", "experiment"}
@@ -33,10 +37,28 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        from nearcast.cli.config_file import read_config, settings_for
+
+        context.default_map = settings_for(path, read_config(path), context.command)
+    return path
+
+
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=_read_config,
+            envvar="NEARCAST_CONFIG",
+            help="Settings of serve and spark run, in TOML; see 'nearcast config'.",
+        ),
+    ] = None,
 ) -> None:
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
@@ -46,6 +68,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
 
     Some commands are slow to import; the others should not wait for them.
     """
+    leave_out_types()
     app = typer.Typer(
         name="nearcast",
         help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
@@ -55,7 +78,10 @@ def app_for(arguments: list[str]) -> typer.Typer:
         rich_markup_mode="rich",
     )
     app.callback()(_options)
-    wanted = arguments[:1] if arguments and arguments[0] in _MODULES else list(_MODULES)
+    after = arguments[2:] if arguments[:1] == ["--config"] else arguments
+    wanted = after[:1] if after and after[0] in _MODULES else list(_MODULES)
+    if wanted == ["config"]:
+        wanted = ["config", "serve", "spark"]  # it shows their settings
     if arguments[:1] == ["--version"]:
         wanted = ["kernels"]  # no command is needed, but typer wants one
     for module in dict.fromkeys(_MODULES[name] for name in wanted):

@@ -63,7 +63,7 @@ IndexOption = Annotated[
     typer.Option(
         metavar="NAME[:OPTION=VALUE,...]",
         help="The index of the embedded engine, as in ap-tree:cut=again. "
-        f"Names: {', '.join(INDEX_NAMES)}. Options: docs/indexes.md.",
+        f"Names: {', '.join(INDEX_NAMES)}. Options: docs/explanation/indexes.md.",
     ),
 ]
 IncludeOption = Annotated[

@@ -26,7 +26,7 @@ def _spark() -> None:
     """
 
 
-spark.command("run")(spark_run.run)
+spark.command("run", context_settings={"auto_envvar_prefix": "NEARCAST_SPARK_RUN"})(spark_run.run)
 spark.command("plan")(spark_plan.plan)
 spark.command("status")(spark_status.status)
 spark.command("adjust")(spark_adjust.adjust)

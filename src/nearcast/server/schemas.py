@@ -169,6 +169,7 @@ SCHEMAS: dict[str, Schema] = {
     "Polygon": _POLYGON,
     "MultiPolygon": _MULTI_POLYGON,
     "Region": {"oneOf": [ref("Box"), ref("Circle"), ref("Polygon"), ref("MultiPolygon")]},
+    "Area": {"oneOf": [ref("Box"), ref("Polygon"), ref("MultiPolygon")]},
     "Top": _TOP,
     "NewSubscription": _object(
         _SUBSCRIPTION | {"at": _AT},

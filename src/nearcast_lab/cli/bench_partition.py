@@ -51,7 +51,10 @@ def partition(
     ] = "512x256",
     h2: Annotated[
         Literal["both", "with", "without"],
-        typer.Option(help="Simulate with the filter of wanted terms, without it, or both."),
+        typer.Option(
+            metavar="both|with|without",
+            help="Simulate with the filter of wanted terms, without it, or both.",
+        ),
     ] = "both",
     calibrate: Annotated[
         bool, typer.Option(help="Measure costs on this machine, or take the built-in ones.")

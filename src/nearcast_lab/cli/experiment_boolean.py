@@ -24,7 +24,10 @@ class ScaleName(StrEnum):
 
 def boolean(
     scale: Annotated[
-        ScaleName, typer.Option(help="Some minutes, or hours with up to 20 M subscriptions.")
+        ScaleName,
+        typer.Option(
+            metavar="|".join(ScaleName), help="Minutes, or hours with up to 20 M subscriptions."
+        ),
     ] = ScaleName.small,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")] = Path(
         "boolean.html"

@@ -1,0 +1,47 @@
+"""Check what is to be published: the files in a folder, then the wheel in a fresh environment.
+
+    python tools/dist.py dist
+
+The tutorial is run as its page shows it, with the wheel and what it asks for installed and nothing
+else but pytest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(folder: Path) -> None:
+    """Check the metadata, the contents, and that it works."""
+    (wheel,) = folder.glob("*.whl")
+    (source,) = folder.glob("*.tar.gz")
+    run("twine", "check", "--strict", str(wheel), str(source))
+    run("check_wheel_contents", "--ignore", "W002", str(wheel))  # kernels may be equal bytes
+    with tempfile.TemporaryDirectory() as made:
+        venv.create(made, with_pip=True)
+        python = str(Path(made) / "bin" / "python")
+        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        subprocess.run([python, *install, f"{wheel.resolve()}[server]", "pytest"], check=True)
+        tests = ["tests/docs/test_pages.py", "-k", "tutorial"]
+        alone = ["-c", "/dev/null", "--rootdir", str(ROOT), "-o", "pythonpath=tests/helpers tools"]
+        options = [*alone, "--import-mode=importlib", "-p", "no:cacheprovider"]
+        subprocess.run(
+            [python, "-m", "pytest", "-q", "--noconftest", *options, *tests], check=True, cwd=ROOT
+        )
+    for file in (wheel, source):
+        sys.stdout.write(f"{file}  {file.stat().st_size / 1e6:.1f} MB\n")
+
+
+def run(module: str, *arguments: str) -> None:
+    """Run a module of this environment."""
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "dist"))
