@@ -62,22 +62,37 @@ def is_private_to_others(name: str, module: str) -> bool:
 
 def test_importing_the_package_loads_nothing_large() -> None:
     """Whoever only wants a box or a client does not wait for numba, Arrow or the laboratory."""
-    found = "sorted({name.partition('.')[0] for name in sys.modules})"
-    code = f"import sys, nearcast; print(*{found})"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
+    loaded = packages(modules_after("import nearcast"))
     assert "nearcast" in loaded
-    assert not {"numba", "numpy", "pyarrow", "shapely", "pyspark", "nearcast_lab"} & set(loaded)
+    assert not {"numba", "numpy", "pyarrow", "shapely", "pyspark", "nearcast_lab"} & loaded
+
+
+def test_a_server_starts_without_numba_and_spark() -> None:
+    loaded = packages(modules_after("import nearcast.server.run"))
+    assert "nearcast" in loaded
+    assert not {"numba", "pyspark", "nearcast_lab"} & loaded
 
 
 def test_an_engine_loads_no_index_that_it_does_not_use() -> None:
-    code = (
-        "import sys; from nearcast import Box, Engine; e = Engine(index='rarest-term');"
-        "e.subscribe('s', 'a', Box(0, 0, 1, 1)); print(*sys.modules)"
+    loaded = modules_after(
+        "from nearcast import Box, Engine; e = Engine(index='rarest-term');"
+        "e.subscribe('s', 'a', Box(0, 0, 1, 1))"
     )
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
     assert "nearcast.index.rarest_term" in loaded
-    assert not {"nearcast.index.lfilter", "nearcast.index.rtree", "nearcast_lab"} & set(loaded)
+    assert not {"nearcast.index.lfilter", "nearcast.index.rtree", "nearcast_lab"} & loaded
+
+
+def modules_after(code: str) -> set[str]:
+    """What a fresh process has loaded after it ran the code."""
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+    )
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}

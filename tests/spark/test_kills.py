@@ -19,7 +19,7 @@ def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
 
     Meanwhile it comes to another plan, with one worker more.
     """
-    events = EventStream(seed=3, subscriptions=2000, kind="tweets", vocabulary=2000)
+    events = EventStream(seed=3, subscriptions=1000, kind="tweets", vocabulary=1000)
     log = Log(tmp_path / "log", 19_600, 14, events)
     stream = Stream(tmp_path, "--files-per-batch", "1", "--partitioner", "hybrid", "--workers", "2")
     with stream.watched():

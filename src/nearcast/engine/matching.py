@@ -249,7 +249,12 @@ class ScannedSubscriptions:
 
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """Compare every subscription with the message."""
-        return [id for id, interest in self._interests.items() if interest.wants(arrived)]
+        terms, content = arrived.terms, arrived.content  # most fail by their query: ask it first
+        return [
+            id
+            for id, interest in self._interests.items()
+            if interest.query.matches(terms, content) and interest.wants(arrived)
+        ]
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions, in the order in which they were first added."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
@@ -20,14 +20,12 @@ from nearcast.server import hub
 from nearcast.server.backend import CommittedBatch, EngineThread
 from nearcast.server.config import Config
 from nearcast.server.live import LiveMap
-from nearcast.server.spark.tenant_pipeline import (
-    TenantPipeline,
-    open_pipeline_engine,
-    start_pipeline,
-)
 from nearcast.server.standby.files import replace_file
 from nearcast.server.webhook_file import EarlierWebhooks
 from nearcast.store.webhooks import may_have_webhooks
+
+if TYPE_CHECKING:
+    from nearcast.server.spark.tenant_pipeline import TenantPipeline
 
 log = structlog.get_logger("nearcast")
 DEFAULT = "default"
@@ -147,6 +145,8 @@ class Tenants:
             engine = await asyncio.to_thread(self._read, name)
             tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
+                from nearcast.server.spark.tenant_pipeline import start_pipeline
+
                 tenant.pipeline = start_pipeline(tenant, self._config)
             await self._observer.opened(tenant)
             self._open[name] = tenant
@@ -240,6 +240,8 @@ def open_engine(config: Config, name: str) -> Engine:
         "clock": config.clock,
     }
     if config.engine == "spark":
+        from nearcast.server.spark.tenant_pipeline import open_pipeline_engine
+
         return open_pipeline_engine(config, name, options)
     if config.index == "auto":
         _kernel_builder.prepared(
