@@ -48,7 +48,9 @@ class EngineReport(TypedDict):
     checked_updates: int
 
 
-def measure_engine(subscriptions: int, messages: int, seed: int, progress: Progress) -> EngineReport:
+def measure_engine(
+    subscriptions: int, messages: int, seed: int, progress: Progress
+) -> EngineReport:
     """Load, publish and check."""
     progress("loading kernels")
     _warm_up(seed + 1)

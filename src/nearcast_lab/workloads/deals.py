@@ -154,7 +154,9 @@ def messages(count: int, seed: int = 1) -> pa.Table:
     return pa.table(columns)
 
 
-def tables(made: DealSubscriptions, forms: tuple[str, ...] = FORMS, rows: int = 1 << 18) -> list[pa.Table]:
+def tables(
+    made: DealSubscriptions, forms: tuple[str, ...] = FORMS, rows: int = 1 << 18
+) -> list[pa.Table]:
     """Put subscriptions into tables of up to `rows` rows, each with regions in one form.
 
     Polygons are WKT, GeoJSON or WKB, a third each; of the others half are structs, and half the
