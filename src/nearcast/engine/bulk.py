@@ -1,8 +1,7 @@
 """The fast paths of `publish_table`, `subscribe_table` and `apply_all`, on whole columns.
 
-Each handles only what needs no look at single rows: new subscriptions of plain words and plain
-boxes, messages at points. For anything else it changes nothing and returns None, and the caller
-goes row by row.
+Each handles only what needs no look at single rows: new subscriptions, messages at points. For
+anything else it changes nothing and returns None, and the caller goes row by row.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
+from nearcast.engine.loading import NewSubscriptions
+from nearcast.engine.matching import BooleanSubscription
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -42,11 +43,13 @@ from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.errors import NearcastError
-from nearcast.events import LateBody
+from nearcast.events import LateBody, Subscription
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.events.fields import ADD
 from nearcast.events.reader import POINT, RANGE, RANKED, CheckedEvents
+from nearcast.geo.region_columns import ABSENT, BOX
 from nearcast.index import Matches
+from nearcast.text import EVERYTHING, parse_query
 from nearcast.text.columns import may_have_syntax
 
 _FEW = 2000  # messages that are not worth a second thread
@@ -103,7 +106,7 @@ def refusal(core: Indexed, rows: Rows, messages: PublishedColumns, row: int) -> 
 def subscribe_columns(
     core: Indexed, given: CheckedEvents, changes: EngineChanges
 ) -> pa.Table | None:
-    """Add new subscriptions of plain words and plain boxes, or top-k ones."""
+    """Add new subscriptions, all of them top-k ones or none."""
     kind = int(given.kinds[0])
     if not given.are_all(kind):
         return None
@@ -116,20 +119,50 @@ def subscribe_columns(
         return None
     if kind == RANKED:
         return _subscribe_ranked(core, given, ids, now, changes)
-    boxes = given.boxes
-    if core.active.has_odd or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
+    if core.active.has_odd or core.time_ranks:
         return None
-    added = put_boxes(core.boolean, ids, given.queries, boxes)
-    if added is None:
-        return None
-    wanted, places = added
-    found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
+    population, active = core.boolean, len(core.active) > 0
+    new = NewSubscriptions(given.ids, given.queries, given.shapes)
+    if active and not _is_plain(new):
+        return None  # what they find among active messages depends on more than rows
+    owners, left = population.put_columns(new)
+    rest = np.flatnonzero(left).tolist()
+    try:
+        parsed = [_interest(core, given, row) for row in rest]
+    except NearcastError:
+        population.drop_owners(owners[~left])
+        return None  # the slow path reports the error, and what is before it takes effect
+    for interest in parsed:
+        population.put(interest)
+    owners[rest] = population.owners_of([ids[row] for row in rest])
+    found = ActiveChanges(_NO_OWNERS, _NO_OWNERS, np.empty(0, np.int8))
+    if active:
+        places = population.owners.columns.row[owners]
+        found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
     updates = named_updates(core, found, ids)
     bodies = bodies_of_added(core, changes, updates)
-    core.pass_time(float(now[-1]), len(places))
-    changes.boxes.append(Boxes(ids, wanted, boxes))
+    core.pass_time(float(now[-1]), len(ids))
+    if len(rest) or not (given.shapes.kinds == BOX).all():
+        changes.added += ids
+    else:
+        changes.boxes.append(Boxes(ids, given.queries.to_pylist(), given.boxes))
     note(core, changes, now, updates, bodies)
     return updates
+
+
+def _is_plain(new: NewSubscriptions) -> bool:
+    """Whether all are plain words in plain boxes, each one row that says all."""
+    boxes = new.regions.boxes
+    plain = bool((new.regions.kinds == BOX).all() and (boxes[:, 0] <= boxes[:, 2]).all())
+    return plain and not new.queries.null_count and not may_have_syntax(new.queries).any()
+
+
+def _interest(core: Indexed, given: CheckedEvents, row: int) -> BooleanSubscription:
+    """A subscription of a table, parsed."""
+    query = given.queries[row].as_py()
+    region = None if given.shapes.kinds[row] == ABSENT else given.region(row)
+    parsed = EVERYTHING if query is None else parse_query(query, core.settings.analyser)
+    return BooleanSubscription(Subscription(given.ids[row].as_py(), query, region), parsed)
 
 
 def note(
@@ -146,19 +179,6 @@ def bodies_of_added(core: Indexed, changes: EngineChanges, updates: pa.Table) ->
     added = updates.filter(pc.equal(updates["op"], "add"))
     events, ids = added["event"].to_pylist(), added["message"].to_pylist()
     return ColumnBodies(others=earlier_bodies(core, changes.seq + 1, events, ids))
-
-
-def put_boxes(
-    population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
-) -> tuple[list[str], Int32s] | None:
-    """Add new subscriptions of plain words and one plain box; return their queries and rows."""
-    if may_have_syntax(queries).any():
-        return None
-    texts = population.terms.read(queries, intern=True)
-    if (np.diff(texts.starts) == 0).any():
-        return None  # only stop words: the slow path reports the error
-    wanted: list[str] = queries.to_pylist()
-    return wanted, population.put_boxes(ids, wanted, texts, boxes)
 
 
 def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Table:

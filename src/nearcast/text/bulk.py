@@ -116,7 +116,7 @@ def _operator(data: Bytes, at: int, end: int) -> int:
 def _is_equal(data: Bytes, a: int, a_end: int, b: int, b_end: int) -> bool:
     if a_end - a != b_end - b:
         return False
-    for step in range(a_end - a):
+    for step in range(a_end - a):  # noqa: SIM110 - kernels have no generators
         if data[a + step] != data[b + step]:
             return False
     return True
