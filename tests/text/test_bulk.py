@@ -18,9 +18,9 @@ from nearcast.text import (
     Phrase,
     Prefix,
     Within,
+    bulk,
     parse_query,
 )
-from nearcast.text import bulk
 from nearcast.text.bulk import INEXACT, TERM, BulkQueries, read_queries
 from nearcast.text.keys import TRUTHS, has_residual, is_key, required_strings
 
@@ -36,7 +36,8 @@ READ = [
     'a "A  a" NOT "a b"', 'x:""', "a\tb\x1fc", "x:007", "x:-", "a NOT el*",
 ]  # fmt: skip
 LEFT = [
-    "", " ", "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a', '""', "a*b", "a*", "x:", "x:<a",
+    "", " ", "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a', '""', "a*b", "a*", "x:",
+    "x:<a",
     "x:=5", "x:[1 TO", "x:[1 TO 2]y", ":smile:", "é", "東京", "NOT a", "a OR NOT b", "NOT (a b)",
     "a NOT a", r'"a\"b"', "x:1e3", "x:>1e999", "a NOT e-coupon", '"a"b', 'a"b"', "*", "x:1.5",
     "x:>1 x:>1.0", "...", " OR ".join(f"a{n}" for n in range(99)), "(" * 9 + "a" + ")" * 9,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, read_only
 from nearcast.arrays.column import Column
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 
+_NO_BYTES = read_only(np.empty(0, np.uint8))
 _WORTH_COMPACTING = 1 << 16  # bytes
 
 
@@ -19,6 +20,17 @@ def _gather(data: Bytes, starts: Int64s, offsets: Int64s, out: Bytes) -> None:
         begin = starts[n]
         for at in range(offsets[n + 1] - offsets[n]):
             out[offsets[n] + at] = data[begin + at]
+
+
+def buffers(strings: pa.Array) -> tuple[Bytes, Int64s]:
+    """The bytes of strings, or of bytes, without nulls, and where each starts and ends."""
+    large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
+    array = strings if large else strings.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    if offsets is None or not offsets.size:
+        return _NO_BYTES, np.zeros(1, np.int64)
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return _NO_BYTES if data is None else read_only(np.frombuffer(data, np.uint8)), ends
 
 
 def gathered(data: Bytes, starts: Int64s, sizes: Int64s | Int32s) -> tuple[Bytes, Int64s]:

@@ -20,7 +20,14 @@ from nearcast.engine.owners import ANYWHERE, ASKS, EXCLUDES, KEYED, WORDLESS
 from nearcast.geo import WORLD
 from nearcast.geo.circles import circle_columns
 from nearcast.geo.region_columns import ABSENT, BOX, CIRCLE, POLYGON, RegionArrays
-from nearcast.index.loading import NewRows, add_circles, add_polygons, add_rows, leave_shapes
+from nearcast.index.loading import (
+    NewRows,
+    add_circles,
+    add_polygons,
+    add_rows,
+    leave_shapes,
+    reserve_rows,
+)
 from nearcast.index.table import CIRCLE as ROUND
 from nearcast.index.table import EXCLUDES as WITH_EXCLUDED
 from nearcast.index.table import POLYGON as WITH_CORNERS
@@ -78,6 +85,8 @@ def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tupl
     if new.queries.null_count:
         (everyone,) = population.terms.intern([EVERYONE])
         population.terms.settle()
+    population.owners.reserve(len(new))
+    reserve_rows(population.table, len(new))
     for start in range(0, len(new), _AT_A_TIME):
         some = slice(start, start + _AT_A_TIME)
         found = _put_some(population, new, places, start, everyone)

@@ -109,6 +109,18 @@ class Owners:
         """The numbers of ids, NO_OWNER for those that are not there."""
         return self._find_hashed(self._hashed(*bytes_of(ids)))
 
+    def are_new(self, ids: tuple[Bytes, Int64s]) -> bool:
+        """Whether ids are different from each other, and none is there."""
+        hashes = self._hashed(*ids)
+        firsts = np.sort(hashes[:, 0])  # equal ones are most likely equal ids
+        return bool((np.diff(firsts) != 0).all() and (self._find_hashed(hashes) < 0).all())
+
+    def reserve(self, count: int) -> None:
+        """Make room for more, of which `extend` is going to add some at a time."""
+        self._reserve(count)
+        for column in (self._row, self._count, self._traits, self._radius):
+            column.reserve(count)
+
     def _find_hashed(self, hashes: Slots) -> Int32s:
         numbers = np.empty(len(hashes), np.int32)
         find_all(self._slots, hashes, numbers)

@@ -18,10 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import shapely
 
+from nearcast.arrays.decimals import POWERS
+from nearcast.arrays.strings import buffers
 from nearcast.arrays.types import Bools, Floats
+from nearcast.geo._region_kernels import read_texts, read_wkb, surely_valid
 from nearcast.geo.polygon_columns import (
     NO_POLYGONS,
     PolygonColumn,
+    checked,
     joined,
     of_geometries,
     of_lists,
@@ -32,6 +36,7 @@ ABSENT, UNREAD, BOX, CIRCLE, POLYGON = range(5)
 
 Kinds = npt.NDArray[np.int8]
 
+_AT_A_TIME = 1 << 15
 _HEX = r"^\s*0[01](?:[0-9A-Fa-f]{2})+\s*$"
 _Position = tuple[float, float]
 
@@ -78,16 +83,70 @@ def regions_of_texts(column: pa.Array) -> RegionArrays:
     """Read a column of strings or of bytes: JSON of the event log, GeoJSON, WKT or WKB."""
     found = no_regions(len(column))
     found.kinds[np.asarray(pc.is_valid(column))] = UNREAD
-    texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if not texts:
-        return _of_geometries(found, column, np.flatnonzero(found.kinds), shapely.from_wkb)
-    given = found.kinds == UNREAD
-    is_json = given & _mask(pc.starts_with(pc.utf8_ltrim_whitespace(column), "{"))
-    found = _of_json(found, column, np.flatnonzero(is_json))
-    hexadecimal = given & ~is_json & _mask(pc.match_substring_regex(column, _HEX))
-    found = _of_geometries(found, column, np.flatnonzero(hexadecimal), shapely.from_wkb)
-    others = np.flatnonzero(given & ~is_json & ~hexadecimal)
-    return _of_geometries(found, column, others, shapely.from_wkt)
+    polygons: list[PolygonColumn] = []
+    for start in range(0, len(column), _AT_A_TIME):
+        polygons += _by_kernel(
+            column.slice(start, _AT_A_TIME), found, start, sum(map(len, polygons))
+        )
+    found = found._replace(polygons=joined(polygons))
+    rest = np.flatnonzero(found.kinds == UNREAD)
+    return _by_libraries(found, column, rest) if len(rest) else found
+
+
+def _by_kernel(
+    column: pa.Array, found: RegionArrays, start: int, before: int
+) -> list[PolygonColumn]:
+    """Read what is usual in some rows, from row `start` on, with `before` polygons so far."""
+    if column.null_count:
+        column = pc.fill_null(column, b"" if pa.types.is_binary(column.type) else "")
+    texts = pa.types.is_string(column.type)
+    data, offsets = buffers(column if texts else column.cast(pa.large_binary()))
+    size, count = int(offsets[-1] - offsets[0]), len(column)
+    kinds = found.kinds[start : start + count]
+    rows, rings = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    room = size // 4 + 4
+    starts, positions = np.zeros(room, np.int64), np.empty(2 * room, np.uint64)
+    if texts:
+        values = np.empty((count, 4), np.uint64)
+        polygons = read_texts(POWERS, data, offsets, kinds, values, rows, rings, starts, positions)
+        numbers = values.view(np.float64)
+        for kind, put in ((BOX, put_boxes), (CIRCLE, put_circles)):
+            some = np.flatnonzero(kinds == kind)
+            kinds[some] = UNREAD  # until they are checked
+            put(found, start + some, numbers[some, : 4 if kind == BOX else 3])
+    else:
+        polygons = read_wkb(data, offsets, kinds, rows, rings, starts, positions)
+    if not polygons:
+        return []
+    rows, rings = rows[:polygons], rings[: polygons + 1]
+    starts = starts[: rings[-1] + 1]
+    places = positions[: 2 * starts[-1]].view(np.float64).reshape(-1, 2)
+    flat = PolygonColumn(
+        np.zeros(polygons, np.bool_), np.arange(polygons + 1), rings, starts, places
+    )
+    sure = surely_valid(rings, starts, places)
+    kinds[rows] = UNREAD
+    parts, unsure = [flat.take(np.flatnonzero(sure))], np.flatnonzero(~sure)
+    done = rows[sure]
+    if len(unsure):
+        others, good = checked(flat.take(unsure))
+        parts.append(others)
+        done = np.concatenate([done, rows[unsure[good]]])
+    kinds[done] = POLYGON
+    found.polygon[start + done] = before + np.arange(len(done))
+    return parts
+
+
+def _by_libraries(found: RegionArrays, column: pa.Array, rows: Any) -> RegionArrays:
+    """Read rows that are unusual, as far as they are valid beyond doubt."""
+    if not pa.types.is_string(column.type):
+        return _of_geometries(found, column, rows, shapely.from_wkb)
+    some = column.take(pa.array(rows))
+    is_json = _mask(pc.starts_with(pc.utf8_ltrim_whitespace(some), "{"))
+    found = _of_json(found, column, rows[is_json])
+    hexadecimal = ~is_json & _mask(pc.match_substring_regex(some, _HEX))
+    found = _of_geometries(found, column, rows[hexadecimal], shapely.from_wkb)
+    return _of_geometries(found, column, rows[~is_json & ~hexadecimal], shapely.from_wkt)
 
 
 def _mask(column: Any) -> Bools:

@@ -24,6 +24,13 @@ class NewRows(NamedTuple):
     entries: Int32s
 
 
+def reserve_rows(table: Table, count: int) -> None:
+    """Make room for rows, of which `add_rows` is going to add some at a time."""
+    for column in (table._box, table._owner, table._flags, table._first, table._required):
+        column.reserve(count)
+    table._rows = None
+
+
 def add_rows(table: Table, new: NewRows) -> int:
     """Add rows after all others, and return the number of the first."""
     check_size(table._terms.size + len(new.entries))

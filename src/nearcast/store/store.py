@@ -166,7 +166,7 @@ class Store:
     def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
         self.webhooks.end(changes.ended)
-        others = chain(changes.moved, changes.added)
+        others = chain(changes.moved, *(ids.to_pylist() for ids in changes.added))
         changed = changes.subscriptions | {id: core.subscription(id) for id in others}
         if changed:
             rows = {
@@ -181,7 +181,7 @@ class Store:
         for new in changes.boxes:
             put_boxes(connection, new)
             if len(new.ids) < _MANY:
-                self._snapshots.note(new.ids, len(new.ids))
+                self._snapshots.note(new.ids.to_pylist(), len(new.ids))
             else:
                 self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
