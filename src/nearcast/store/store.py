@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from nearcast.engine.changes import EngineChanges
@@ -165,7 +166,8 @@ class Store:
     def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
         self.webhooks.end(changes.ended)
-        changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
+        others = chain(changes.moved, *(ids.to_pylist() for ids in changes.added))
+        changed = changes.subscriptions | {id: core.subscription(id) for id in others}
         if changed:
             rows = {
                 id: None if one is None else row_of(one, core.attributes.end_of(id))
@@ -179,7 +181,7 @@ class Store:
         for new in changes.boxes:
             put_boxes(connection, new)
             if len(new.ids) < _MANY:
-                self._snapshots.note(new.ids, len(new.ids))
+                self._snapshots.note(new.ids.to_pylist(), len(new.ids))
             else:
                 self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
