@@ -57,10 +57,12 @@ bench: $(VENV)/.core kernels
 wheel: $(VENV)/.core
 	@$(BIN)/python tools/wheel.py dist
 
-# What is published: the wheel with its kernels, and the sources; checked, installed and tried.
+# What is published: the wheel with its kernels, the clients alone, and the sources; checked,
+# installed and tried.
 dist: $(VENV)/.dist
 	@rm -rf dist
 	@$(BIN)/python tools/wheel.py dist
+	@$(BIN)/python tools/client.py dist
 	@$(BIN)/python -m build --sdist --outdir dist >/dev/null
 	@$(BIN)/python tools/dist.py dist
 

@@ -217,7 +217,13 @@ def test_a_body_without_a_length_is_measured_as_it_comes(server: Served) -> None
 
 def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
     good = server.post("/v1/queries", {"query": "pizza NOT pineapple"}).json()
-    assert good == {"valid": True, "terms": ["pineapple", "pizza"], "operands": [], "hints": []}
+    assert good == {
+        "valid": True,
+        "reads": "pizza AND NOT pineapple",
+        "terms": ["pineapple", "pizza"],
+        "operands": [],
+        "hints": [],
+    }
     rich = server.post("/v1/queries", {"query": 'pizza or "red wine" NOT price:>9'}).json()
     assert rich["terms"] == ["or", "pizza", "red", "wine"]
     assert rich["operands"] == [
@@ -230,4 +236,10 @@ def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
     top = {"query": "a OR b", "top": {"k": 1, "alpha": 0}}
     assert server.post("/v1/queries", top).json()["valid"] is False
     bag = server.post("/v1/queries", top | {"query": "a or b"}).json()
-    assert bag == {"valid": True, "terms": ["a", "b", "or"], "operands": [], "hints": []}
+    assert bag == {
+        "valid": True,
+        "reads": "a b or",
+        "terms": ["a", "b", "or"],
+        "operands": [],
+        "hints": [],
+    }

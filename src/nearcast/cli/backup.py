@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nearcast.cli.counts import counted
 from nearcast.errors import InvalidValue
 from nearcast.store.copies import back_up, restore_copy
 
@@ -41,7 +42,7 @@ def backup(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidValue("--output", str(output), "a new or empty folder")
     back_up(data, files, output)
-    typer.echo(f"{len(files)} files in {output}")
+    typer.echo(f"{counted(len(files), 'file')} in {output}")
 
 
 def restore(
@@ -56,4 +57,4 @@ def restore(
 
       nearcast restore --backup deals-monday --data deals
     """
-    typer.echo(f"{restore_copy(backup, data)} files in {data}")
+    typer.echo(f"{counted(restore_copy(backup, data), 'file')} in {data}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,14 @@ def serve_command(
     private_key: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Its key. Both are read again on SIGHUP."),
+    ] = None,
+    map_style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="the shipped basemap",
+            help="A MapLibre style with streets, for the live map; its host sees who looks.",
+        ),
     ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
@@ -174,6 +183,8 @@ def serve_command(
         tls.check()
     elif certificate is not None or private_key is not None:
         raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
+    if map_style is not None and not re.fullmatch(r"https?://[^\s'\";,]+", map_style):
+        raise InvalidValue("--map-style", map_style, "the address of a style: https://HOST/PATH")
     given = options.given_text(stem, stop_words, cjk)
     analyser = options.analyser(stem, stop_words, cjk)
     config = Config(
@@ -196,6 +207,7 @@ def serve_command(
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
         tls=tls,
+        map_style=map_style,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
         follow=None if follow is None else follow.rstrip("/"),

@@ -45,6 +45,8 @@ class Config:
     time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
     of a request may take, and how long its body may pause.
 
+    `map_style` is the address of a MapLibre style that the live map is drawn on.
+
     With `follow` the server is a standby of the one at that address, which `follow_key` opens.
     `advertise` is the address at which the other server of a pair reaches this one. With
     `confirmed_within_s` a standby has to confirm every change before it is answered.
@@ -69,6 +71,7 @@ class Config:
     retain_seconds: float | None = None
     retain_updates: int | None = None
     tls: TlsFiles | None = None
+    map_style: str | None = None
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0
