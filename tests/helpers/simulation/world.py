@@ -192,13 +192,16 @@ class World:
                 query = "alpha" if id != "s1" else "alpha OR beta"
                 fields = {"query": query, "region": {"type": "Box", "bbox": [0, 0, 1, 1]}}
                 fields["meta"] = {"tag": tag, "tenant": tenancy.name}
-                await publisher._send(
-                    "PUT", f"/v1/subscriptions/{id}", fields, [("subscribe", id, tag)]
-                )
+                key = ("subscribe", id, tag)
+                while not tenancy.promises.acknowledged[key]:
+                    tenancy.promises.sent[key] = tenancy.promises.refused[key]
+                    await publisher._send("PUT", f"/v1/subscriptions/{id}", fields, [key])
             names = ((), ("s0",), ("s1", "s2", "s3", "h0"))
             for number, chosen in enumerate(names):
                 socket = self.random.random() < 0.4
-                place = "standby" if number == 2 and len(self.servers) > 1 else "primary"
+                # Where nobody waits for the standby, an old primary shows what is lost until it is
+                # copied anew: who listens there may hear it.
+                place = "standby" if number == 2 and self.replicated else "primary"
                 listener = Listener(tenancy, chosen, socket=socket, place=place)
                 listener.last = 0
                 self.listeners.append(listener)
