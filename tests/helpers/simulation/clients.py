@@ -185,7 +185,9 @@ class Publisher:
 class Listener:
     """Listens to some subscriptions of a tenant, and resumes after every interruption."""
 
-    def __init__(self, tenancy: Tenancy, names: tuple[str, ...], *, socket: bool, place: str) -> None:
+    def __init__(
+        self, tenancy: Tenancy, names: tuple[str, ...], *, socket: bool, place: str
+    ) -> None:
         self.tenancy = tenancy
         self.world = tenancy.world
         self.random = Random(self.world.random.random())

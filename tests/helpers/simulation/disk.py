@@ -16,6 +16,7 @@ from nearcast.store.wal import WriteAheadLog
 from simulation.loops import current_loop, pause
 
 _COMMIT_S = 0.004
+_FULL = 2  # of the pragma: the disk confirms each commit
 _CHANGES = {"os.rename", "os.remove", "os.link", "os.mkdir"}
 
 
@@ -37,7 +38,7 @@ class SimulatedDisk:
         self.tears = False  # whether the power goes with the process: what is not synced is lost
         self.fails = 0.0  # how many commits of all
         self.places = 0
-        self._before: dict[Path, int] = {}
+        self._before: dict[Path, int] = {}  # how long logs were when they were last confirmed
 
     def point(self, user: DiskUser) -> None:
         """A place to end at."""
@@ -49,16 +50,17 @@ class SimulatedDisk:
 
     def before_commit(self, log: Path) -> None:
         """Note where the log ends before a commit, or let it fail."""
-        self._before = {log: log.stat().st_size if log.exists() else 0}
+        size = log.stat().st_size if log.exists() else 0
+        self._before[log] = min(self._before.get(log, size), size)
         if self.fails and self.random.random() < self.fails:
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             error.sqlite_errorname = "SQLITE_FULL"
             raise error
 
-    def committed(self) -> None:
-        """Note that a commit is on the disk: its process may say so from now on."""
-        self._before = {}
+    def committed(self, log: Path) -> None:
+        """Note that the disk has confirmed a commit: its process may say so from now on."""
+        self._before.pop(log, None)
 
     def image(self, target: Path) -> None:
         """Copy what the disk has; with `tears`, some of a commit that was not confirmed is lost."""
@@ -119,6 +121,7 @@ def simulated_transaction(self: WriteAheadLog) -> Iterator[None]:
         with suppress(FileNotFoundError):
             disk.before_commit(self._log)
     disk.point(user)  # written, and not confirmed yet
-    disk.committed()
+    if self._connection.execute("PRAGMA synchronous").fetchone()[0] >= _FULL:
+        disk.committed(self._log)
     pause(_COMMIT_S)
     disk.point(user)  # confirmed, and nobody knows

@@ -114,9 +114,12 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self.alive = False
         for thread in self._threads:
             thread.end()
+        running = events._get_running_loop()
+        events._set_running_loop(None)  # what is left of its tasks runs nowhere
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             _close(task.get_coro())
+        events._set_running_loop(running)
         self._ready.clear()  # type: ignore[attr-defined] # of the base class
         self._timers.clear()
         if not self.is_closed():

@@ -103,9 +103,7 @@ class StoreModel:
             demand((shown is None) == (outcome.error is not None), "refused or not:", event)
             if shown is not None:
                 got = [(u.op, u.subscription, u.message, u.score) for u in outcome.updates]
-                wanted = [
-                    (s["op"], s["subscription"], s["message"], s["score"]) for s in shown
-                ]
+                wanted = [(s["op"], s["subscription"], s["message"], s["score"]) for s in shown]
                 demand(got == wanted, "updates of", event, got, wanted)
                 demand(outcome.seq == len(history.events), "number of", event)
                 demand(not shown or outcome.first_id == before + 1, "ids of", event)
@@ -139,7 +137,9 @@ class StoreModel:
         ]  # fmt: skip
         demand(got == history.updates, "the log of a store differs:", got, history.updates)
         ids = sorted(each.id for each in history.scan.subscriptions())
-        demand(ids == sorted(each.id for each in engine.subscriptions()), "subscriptions of a store")
+        demand(
+            ids == sorted(each.id for each in engine.subscriptions()), "subscriptions of a store"
+        )
         for id in ids:
             demand(engine.results(id) == history.scan.results(id), "results of", id)
 

@@ -41,6 +41,7 @@ async def _recover(world: World) -> None:
 
 
 async def _crash(world: World) -> None:
+    world.truth.disk.tears = world.random.random() < 0.5
     world.truth.crash()
     await _recover(world)
 
@@ -136,7 +137,7 @@ async def _drop(world: World) -> None:
 async def _slow(world: World) -> None:
     world.network.slow, world.network.stalls = 0.2, 0.2
     await _pause(world, 3.0)
-    world.network.slow = world.network.stalls = 0.0
+    world.network.slow, world.network.stalls = 0.0, world.stalls
 
 
 async def _full_disk(world: World) -> None:

@@ -129,7 +129,9 @@ class SimulatedNetwork:
         far = near.peer
 
         def begin() -> None:
-            far.loop.keep(_answer(far, scope, body) if scope["type"] == "http" else _talk(far, scope))
+            far.loop.keep(
+                _answer(far, scope, body) if scope["type"] == "http" else _talk(far, scope)
+            )
 
         if frozenset((near.host.name, far.host.name)) in self.cut or not far.loop.alive:
             near.close()

@@ -10,13 +10,16 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from nearcast.server.keys import KeyStore
 from nearcast.server.standby import role
 from simulation.clients import Listener, Publisher, Receivers, Tenancy
+from simulation.disk import current_user
 from simulation.loops import LoopScheduler, ProcessLoop
 from simulation.model import Violation, demand
+from simulation.nemesis import make_trouble
 from simulation.network import ConnectionLost, SimulatedNetwork
 from simulation.servers import SimulatedServer, simulated
 
@@ -48,6 +51,7 @@ class World:
         self.kind = self.random.choice(("single", "pair", "pair", "unconfirmed"))
         self.replicated = self.kind == "pair"
         self.queued_bytes = self.random.choice((1 << 18, 700))
+        self.stalls = self.network.stalls = 0.0 if self.queued_bytes > 1000 else 0.1
         self.ending = self.over = False
         self.epoch = 0
         self.violation: Violation | None = None
@@ -163,8 +167,6 @@ class World:
 
     async def drive(self) -> None:
         """The whole story."""
-        from simulation.nemesis import make_trouble
-
         self.servers[0].start(None)
         for each in self.servers[1:]:
             self.start(each)
@@ -293,8 +295,6 @@ _change = role.ServerRole.change
 
 
 def _observed_change(self: role.ServerRole, **fields: object) -> None:
-    from simulation.disk import current_user
-
     _change(self, **fields)
     user = current_user()
     if user is not None:
@@ -304,8 +304,6 @@ def _observed_change(self: role.ServerRole, **fields: object) -> None:
 @contextmanager
 def new_world(seed: int) -> Iterator[World]:
     """A world that is gone afterwards."""
-    from unittest.mock import patch
-
     where = _MEMORY if _MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where, prefix="nearcast-simulation-") as folder:
         world = World(seed, Path(folder))
@@ -321,11 +319,34 @@ def new_world(seed: int) -> Iterator[World]:
 def run_world(world: World) -> None:
     """Run a world to its end; raises the first violation."""
     story = world.begin(world.drive())
-    ended = world.scheduler.run(
-        lambda: story.done() or world.violation is not None, _MOST_STEPS
-    )
+    ended = world.scheduler.run(lambda: story.done() or world.violation is not None, _MOST_STEPS)
     if world.violation is not None:
         raise world.violation
-    if not ended:
-        raise Violation(f"the story does not end: {world.events[-20:]}")
+    demand(ended, "the story does not end")
     story.result()
+
+
+class Run(NamedTuple):
+    """What came of a seed: a hash of all that happened, and what was violated."""
+
+    seed: int
+    kind: str
+    trace: str
+    violation: str | None
+    events: list[str]
+
+    def told(self) -> str:
+        """What was violated, and how to see it again."""
+        again = f"python tests/soak/simulate.py --from {self.seed} --seeds 1 --events"
+        return f"seed {self.seed} ({self.kind}): {self.violation}\n  {again}"
+
+
+def run_seed(seed: int) -> Run:
+    """Run the world of a seed."""
+    with new_world(seed) as world:
+        try:
+            run_world(world)
+            found = None
+        except (Violation, Exception) as error:  # what a server does not expect is one too
+            found = f"{type(error).__name__}: {error}"
+        return Run(seed, world.kind, world.trace, found, world.events)
