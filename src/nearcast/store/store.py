@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -13,7 +14,7 @@ from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import GivenSettings
 from nearcast.errors import DamagedStoreError, InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import Reader, naming_file, open_writer
+from nearcast.store.connect import Reader, naming_file, open_writer, reading_file
 from nearcast.store.lineage import Lineage
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
@@ -22,6 +23,7 @@ from nearcast.store.restore import restore
 from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import put_boxes, put_changes, row_of
+from nearcast.store.sums import check_sums, mark_file, write_sums
 from nearcast.store.wal import WriteAheadLog
 from nearcast.store.webhooks import STATEMENTS, WebhookTable
 
@@ -71,12 +73,13 @@ class Store:
                     f"{path}: is empty, and was not before: it is damaged; restore it from a "
                     "backup, or remove it to begin anew"
                 )
+            check_sums(path)
             self._connection = open_writer(path)
             self._wal = WriteAheadLog(path, self._connection)
             try:
-                with naming_file(path):
-                    with self._wal.transaction():
-                        self.settings = settle(path, self._connection, given)
+                with naming_file(path), self._wal.transaction():
+                    self.settings = settle(path, self._connection, given)
+                with reading_file(path):
                     self.lineage = Lineage(
                         self._connection, self._transaction, _REMEMBER | STATEMENTS
                     )
@@ -137,7 +140,7 @@ class Store:
 
     def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
-        with naming_file(self.path):
+        with reading_file(self.path):
             self._reload()
             self._messages.needed = restore(
                 core, self._connection, self.settings.window, self._snapshots
@@ -224,8 +227,18 @@ class Store:
             with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
+            mark = self._mark()
             with naming_file(self.path):
                 self._connection.close()
+            if mark is not None:
+                write_sums(self.path, mark)
         finally:
             self._wal.close()
             self._lock.release()
+
+    def _mark(self) -> str | None:
+        """Mark the file for its checksums, if it can still be written."""
+        if self._sound:
+            with suppress(sqlite3.Error, StoreError), self._transaction(counted=False):
+                return mark_file(self._connection)
+        return None
