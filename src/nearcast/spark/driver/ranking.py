@@ -15,6 +15,7 @@ from nearcast.spark.driver.bucket_assignment import MOST_AT_ONCE, BucketAssignme
 from nearcast.spark.driver.history import History
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.reports.report import WorkerReport
+from nearcast.spark.topk.by_engine import ENGINE
 from nearcast.spark.workers.node import LogStep
 from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
@@ -71,7 +72,7 @@ class RankingDriver:
         files = files[len(files) + 1 - len(known) :]
         first, next = history.before
         return RankedWork(
-            scheme=self.scheme,
+            scheme=ENGINE if history.uneven else self.scheme,
             workers=assignment.workers,
             buckets=assignment.buckets,
             window=settings.window,
@@ -82,6 +83,7 @@ class RankingDriver:
             before=history.window.covering(first, next),
             first=first,
             next=next,
+            living=history.living_before,
         )
 
     def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
