@@ -11,7 +11,6 @@ from nearcast.errors import NearcastError
 from nearcast.events import event_from_json
 from nearcast.events.log import Record
 
-
 Updates = set[tuple[int, str, str, str]]
 """Event, op, subscription, message."""
 

@@ -88,9 +88,7 @@ def _interest(asks: str, analyser: Analyser) -> BooleanSubscription:
     fields = decode_json(asks.encode(), "asks")
     query = fields["query"]
     parsed = EVERYTHING if query is None else parse_query(query, analyser)
-    return BooleanSubscription(
-        Subscription("-", query, region_from_json(fields["region"])), parsed
-    )
+    return BooleanSubscription(Subscription("-", query, region_from_json(fields["region"])), parsed)
 
 
 @lru_cache(maxsize=_SOME)

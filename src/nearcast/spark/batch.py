@@ -1,4 +1,4 @@
-"""The events of a batch as the registrar reads them: checked, with the queries that need parsing."""
+"""The events of a batch as the registrar reads them: checked, with queries that are parsed."""
 
 from __future__ import annotations
 
@@ -158,5 +158,3 @@ class EventBatch:
         except NearcastError as error:
             self.flawed[row] = True
             self.errors.setdefault(row, str(error))
-
-

@@ -208,7 +208,7 @@ def _verdict(row: Any, known: Any, clock: Any, ring: Records, time: float) -> in
     if known.owner < 0 or known.lapse <= time:
         if kind != SUBSCRIBE and kind != RANKED:
             return UNKNOWN
-    elif kind == SUBSCRIBE or kind == RANKED:
+    elif kind in (SUBSCRIBE, RANKED):
         if known.ranked != (kind == RANKED):
             return OTHER_KIND
     elif kind == SHIFT and not known.ranked:
@@ -331,5 +331,3 @@ def decide(
                     clock.lapses += 1
         clock.now = row.time = time
         row.first = ring[clock.head].number if clock.live > 0 else clock.next
-
-

@@ -57,9 +57,7 @@ def messages_log(
         properties = None if given is None else given.properties
         ttl = float(rows["ttl"][row])
         at = float(rows["time"][row])
-        bodies.append(
-            body_text(text, box, region, properties, at, 0.0 if np.isnan(ttl) else ttl)
-        )
+        bodies.append(body_text(text, box, region, properties, at, 0.0 if np.isnan(ttl) else ttl))
     columns = {
         "kind": np.full(len(some), kind, np.int8),
         "owner": np.full(len(some), NO_OWNER, np.int32),

@@ -34,7 +34,9 @@ class Names:
     ) -> None:
         sizes = described or {"start": 0, "letters": 0, "dead": 0}
         self._start = Column(np.int64, 0, memory, f"{prefix}_start", sizes["start"])
-        self._size = Column(np.uint32 if long else np.uint8, 0, memory, f"{prefix}_size", sizes["start"])
+        self._size = Column(
+            np.uint32 if long else np.uint8, 0, memory, f"{prefix}_size", sizes["start"]
+        )
         self._letters = Column(np.uint8, 0, memory, f"{prefix}_letters", sizes["letters"])
         self._dead = sizes["dead"]
 

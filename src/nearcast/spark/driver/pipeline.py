@@ -33,6 +33,7 @@ from nearcast.spark.driver.placing import PlacedStep, asked
 from nearcast.spark.driver.planning import is_blind, make_plan
 from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import Commit, Pending, PipelineState
+from nearcast.spark.included import has_messages
 from nearcast.spark.io.sink import RefusedEvent
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
 from nearcast.spark.readers.slices import ALL_COLUMNS, Slice
@@ -105,7 +106,7 @@ class Pipeline:
         self._pending = self.history.pending
         self._broken = False
         self._include = include
-        self.history.uneven |= bool(include)
+        self.history.uneven |= has_messages(include)
         self._replan = self.history.plan is None or is_blind(self.history.plan)
         self._saved = self.history.snapshots()
         self._since_saved = self.history.since_base

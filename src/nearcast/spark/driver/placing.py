@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.deciding import NO_OWNER
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
+from nearcast.spark.deciding import NO_OWNER
 from nearcast.spark.operations import (
     CHANGE,
     END,

@@ -120,9 +120,7 @@ class WindowLog:
             step -= 1
         return found[::-1]
 
-    def _put_together(
-        self, spans: list[MessageFile], first: int, living: Int64s | None
-    ) -> None:
+    def _put_together(self, spans: list[MessageFile], first: int, living: Int64s | None) -> None:
         first, next = max(first, spans[0].first), spans[-1].next
         table = window_messages(self._files, spans, first, next, living)
         span = MessageFile(spans[-1].step, first, next, False)

@@ -28,6 +28,7 @@ from nearcast.events.bodies import body_of
 from nearcast.events.columns import updates_table
 from nearcast.events.fields import UPDATE_OPS
 from nearcast.spark.asking import encoded
+from nearcast.spark.included import has_messages
 from nearcast.spark.operations import GONE, RANKED
 from nearcast.spark.topk.reading import subscription_of
 from nearcast.spark.topk.shared import StateReader, ranked_work, vocabulary_of
@@ -174,7 +175,9 @@ class RankedAnswer:
             self.seqs, ops, [one.subscription for one in self.updates],
             [one.message for one in self.updates], [one.score for one in self.updates],
         )  # fmt: skip
-        file.write_table(table, pa.array(self.bodies, pa.string()), pa.array(self.metas, pa.string()))
+        file.write_table(
+            table, pa.array(self.bodies, pa.string()), pa.array(self.metas, pa.string())
+        )
 
 
 @dataclass
@@ -232,7 +235,7 @@ def _caught_up(work: TaskInput, worker: int, source: StateReader, node: TaskNode
         messages = window_messages(node.files, spans, ranked.first, ranked.next, ranked.living)
         ranking.build(messages, source.standing(source.mine))
         kept = _Kept(ranked.steps[-2], buckets, ranking, RankedAnswer([], [], [], []))
-    with_body = any(name != "meta" for name in work.include)
+    with_body = has_messages(work.include)
     for step in ranked.steps[ranked.steps.index(kept.step) + 1 :]:
         answer = kept.ranking.apply(source.step(step), with_body)
         kept = _Kept(step, buckets, kept.ranking, answer)

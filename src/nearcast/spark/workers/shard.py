@@ -338,9 +338,7 @@ class Shard:
         lon, lat, _ = rows.circles[rows.terms[rows.first[row] - 1]].tolist()
         return Circle((lon, lat), radius)
 
-    def asked_for(
-        self, owners: Int32s, ops: npt.NDArray[np.int8] | int
-    ) -> npt.NDArray[np.bool_]:
+    def asked_for(self, owners: Int32s, ops: npt.NDArray[np.int8] | int) -> npt.NDArray[np.bool_]:
         """Which updates their subscriptions ask for."""
         wanted: npt.NDArray[np.bool_] = (self._wanted_ops.array[owners] >> (ops - ADD)) & 1 == 1
         return wanted

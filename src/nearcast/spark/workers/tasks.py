@@ -18,6 +18,7 @@ from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages
 from nearcast.spark.asking import ExactMatching
+from nearcast.spark.included import has_messages
 from nearcast.spark.operations import PAST, REPLACING, of_kind
 from nearcast.spark.readers.slices import MESSAGE_COLUMNS
 from nearcast.spark.workers.messages import (
@@ -50,7 +51,10 @@ def matching_stages(work: TaskInput, plan: Plan) -> list[Stage]:
 
 def read_messages(work: TaskInput, task: int) -> MessageBatch:
     """Read the messages of the slices of a task."""
-    parts, more = work.parts[task], WantedOfMessages(work.everyone, work.asks or _has_body(work))
+    parts, more = (
+        work.parts[task],
+        WantedOfMessages(work.everyone, work.asks or has_messages(work.include)),
+    )
     tables, seqs, masks = [], [], []
     for part in parts:
         table, seq = part.slice.read(MESSAGE_COLUMNS)
@@ -66,11 +70,6 @@ def read_messages(work: TaskInput, task: int) -> MessageBatch:
         pa.concat_tables(tables), np.concatenate(seqs), np.concatenate(masks), work.analyser, more,
         np.concatenate(times) if times else None,
     )  # fmt: skip
-
-
-def _has_body(work: TaskInput) -> bool:
-    """Whether updates carry the message."""
-    return any(name != "meta" for name in work.include)
 
 
 def _cut(messages: ShardMessages, start: int, stop: int) -> ShardMessages:
