@@ -2,8 +2,9 @@
 
 Tables of events ask one kernel, `decide`; `scan` is the definition that it is tested against. What
 is not in such tables is taken one by one; a pipeline on Spark decides all there is in a kernel of
-its own, `nearcast.spark.deciding`. The kernel does not know how ids are kept. The caller numbers the
-ids of some events, says what is known of each, and afterwards finds there what is known of them now.
+its own, `nearcast.spark.deciding`. The kernel does not know how ids are kept. The caller numbers
+the ids of some events, says what is known of each, and afterwards finds there what is known of them
+now.
 """
 
 from __future__ import annotations
