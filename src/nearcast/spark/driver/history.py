@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.arrays.types import Int32s, Int64s
+from nearcast.arrays.types import Int32s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.partition.adjust.versions import Meeting, differing, line_of, started
@@ -34,7 +34,7 @@ from nearcast.spark.driver.placing import (
 )
 from nearcast.spark.driver.recent import RecentIds
 from nearcast.spark.driver.state import Commit, PipelineState
-from nearcast.spark.driver.window_log import WindowLog
+from nearcast.spark.driver.window_log import LivingMessages, WindowLog
 from nearcast.spark.ledger import Ledger, StandingIds
 from nearcast.spark.operations import (
     BEGUN,
@@ -95,7 +95,7 @@ class History:
         self.recent = RecentIds(state.files)
         self.window = WindowLog(state.files)
         self._oldest = self._newest = 0  # of the window after the last step, as `before` has them
-        self._living: Int64s | None = None
+        self._living: LivingMessages | None = None
         self.uneven = False
         """Whether the core of the engine alone cannot rank all there is, or was."""
         self.everyone = self.asks = False
@@ -159,7 +159,8 @@ class History:
             before = commit
         self._gone = unranked(self.registrar.definitions(self._ended))
         self.registrar.ledger = self._ledger(last.step, last)
-        self.uneven = last.uneven
+        # One of an earlier version does not say so.
+        self.uneven = last.uneven or LivingMessages.of(self.registrar.ledger).some_end
         self._note_window()
         if not last.messages and self._newest:
             self.window.skip(last.step, self._newest)
@@ -230,7 +231,7 @@ class History:
     def _note_window(self) -> None:
         ledger = self.registrar.ledger
         self._oldest, self._newest = ledger.first, ledger.next
-        self._living = ledger.living if self.uneven else None
+        self._living = LivingMessages.of(ledger) if self.uneven else None
 
     def keep_messages(self, step: int, reading: Reading) -> None:
         """Write the messages of a step that was just read, and their ids."""
@@ -250,8 +251,8 @@ class History:
         return self._oldest, self._newest
 
     @property
-    def living_before(self) -> Int64s | None:
-        """The numbers of all messages there were then; None if they are all from the first on."""
+    def living_before(self) -> LivingMessages | None:
+        """The messages there were then; None if they are all from the first on."""
         return self._living
 
     def ranks_in(self, log: pa.Table) -> bool:
@@ -384,7 +385,8 @@ class History:
         # Ids are removed one step late, so that the last step can be repeated.
         if self.last is not None:
             self.recent.forget(self.last.step, self._oldest)
-        self.window.forget(self._oldest, self._living)  # and so are messages
+        living = None if self._living is None else self._living.numbers
+        self.window.forget(self._oldest, living)  # and so are messages
         self._note_window()
         self.last = commit
         self._follow(log, LogStep(commit.step, key))

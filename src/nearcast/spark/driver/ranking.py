@@ -71,6 +71,7 @@ class RankingDriver:
             self._since = step.number
         files = files[len(files) + 1 - len(known) :]
         first, next = history.before
+        living = history.living_before
         return RankedWork(
             scheme=ENGINE if history.uneven else self.scheme,
             workers=assignment.workers,
@@ -83,7 +84,8 @@ class RankingDriver:
             before=history.window.covering(first, next),
             first=first,
             next=next,
-            living=history.living_before,
+            living=None if living is None else living.numbers,
+            ends=None if living is None else living.ends,
         )
 
     def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:

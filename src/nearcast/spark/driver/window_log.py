@@ -9,6 +9,7 @@ subscriptions, only messages that are still in the window at the end of the step
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,31 @@ from nearcast.errors import SourceError
 from nearcast.events.flat import points_of
 from nearcast.spark.deciding import FINE
 from nearcast.spark.io.files import Files
+from nearcast.spark.ledger import Ledger
 from nearcast.spark.registrar import Reading
 from nearcast.spark.topk.window import MESSAGES, is_sound, window_messages, write_messages
 from nearcast.spark.workers.ranked_work import ENDING, FOLDER, MessageFile
 
 _MOST_FILES = 256
+
+
+class LivingMessages(NamedTuple):
+    """The messages of a window, oldest first: their numbers, and when they end, or NaN."""
+
+    numbers: Int64s
+    ends: Floats
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> LivingMessages:
+        """Those of the window as it is."""
+        entries = ledger.recent()
+        ends = np.ascontiguousarray(entries[:, 3]).view(np.float64)
+        return cls(entries[:, 4].astype(np.int64), ends)
+
+    @property
+    def some_end(self) -> bool:
+        """Whether any of them leaves the window before it is the oldest."""
+        return not bool(np.isnan(self.ends).all())
 
 
 class WindowLog:

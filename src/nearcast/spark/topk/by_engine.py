@@ -66,9 +66,14 @@ class EngineRanking:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def build(self, messages: pa.Table, begun: pa.Table) -> None:
-        """Take in the messages of a window and subscriptions, without updates."""
+    def build(self, messages: pa.Table, begun: pa.Table, ends: dict[int, float]) -> None:
+        """Take in the messages of a window and subscriptions, without updates.
+
+        `ends` says when messages end, by number: files of an earlier release do not.
+        """
         for row in messages.to_pylist():
+            if row["ttl"] is None and row["number"] in ends:
+                row["ttl"] = ends[row["number"]] - row["at"]
             self._enter(row)
         for row in begun.to_pylist():
             self._put(row)
@@ -233,7 +238,11 @@ def _caught_up(work: TaskInput, worker: int, source: StateReader, node: TaskNode
         ranking = EngineRanking(settings)
         spans = ranked.before
         messages = window_messages(node.files, spans, ranked.first, ranked.next, ranked.living)
-        ranking.build(messages, source.standing(source.mine))
+        ends: dict[int, float] = {}
+        if ranked.living is not None and ranked.ends is not None:
+            some = np.flatnonzero(~np.isnan(ranked.ends))
+            ends = dict(zip(ranked.living[some].tolist(), ranked.ends[some].tolist(), strict=True))
+        ranking.build(messages, source.standing(source.mine), ends)
         kept = _Kept(ranked.steps[-2], buckets, ranking, RankedAnswer([], [], [], []))
     with_body = has_messages(work.include)
     for step in ranked.steps[ranked.steps.index(kept.step) + 1 :]:
