@@ -130,10 +130,6 @@ class KindError(StateError):
     """A top-k subscription treated as a boolean one, or the other way round."""
 
 
-class NotOnSparkError(StateError):
-    """A valid event that the embedded engine takes, and the pipeline on Spark does not yet."""
-
-
 class PastTimeError(StateError):
     """An event from before the time of the last one."""
 

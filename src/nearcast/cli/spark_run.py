@@ -21,6 +21,7 @@ from nearcast.cli.spark_watch import StreamWatch, Summary, stopping_on_signals
 from nearcast.engine import history_from
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError
+from nearcast.events.bodies import read_include
 from nearcast.geo import WORLD
 from nearcast.topk import Window
 
@@ -105,6 +106,7 @@ def run(
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     cjk: options.CjkOption = False,
+    include: options.IncludeOption = "",
     metrics_port: Annotated[
         int | None,
         typer.Option(metavar="PORT", min=0, max=65535, help="Serve figures for Prometheus here."),
@@ -144,6 +146,7 @@ def run(
     interval = None if trigger is None else _interval(trigger)
     given = None if plan is None else _plan(plan, workers)
     mode = _mode(adjust)
+    included = read_include(include, "--include")
     most_bytes = None if adjust_bytes is None else _bytes(adjust_bytes)
     source = source_of(input, files_per_batch)
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
@@ -159,6 +162,7 @@ def run(
 
         chosen = StreamOptions(workers, partitioner, given, settings, quarantine)
         chosen.adjust = mode
+        chosen.include = included.names
         if most_bytes is not None:
             chosen.adjust_bytes = most_bytes
         when, shown = _When(interval, available_now), _Shown(metrics_port, log)
