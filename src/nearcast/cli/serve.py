@@ -67,6 +67,15 @@ def serve_command(
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TENANT:]NAME=N",
+            show_default="none",
+            help="The most that each tenant, or one, may have: subscriptions, messages, "
+            "listeners, webhooks, bytes, events (a second).",
+        ),
+    ] = None,
     max_lead: Annotated[
         float,
         typer.Option(
@@ -146,6 +155,7 @@ def serve_command(
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
     from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
+    from nearcast.server.quotas import read_quotas
     from nearcast.server.run import address_of, bound, serve
     from nearcast.server.tls import TlsFiles
 
@@ -158,6 +168,7 @@ def serve_command(
         _check_spark(data, partitioner)
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
+    quotas = read_quotas(quota or ())
     key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
@@ -195,6 +206,7 @@ def serve_command(
         ),
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
+        quotas=quotas,
         tls=tls,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,

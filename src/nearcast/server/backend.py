@@ -22,6 +22,7 @@ from nearcast.events import Event, Publish
 from nearcast.server.costs import event_cost
 from nearcast.server.jobs import JobQueue
 from nearcast.server.problems import Problem
+from nearcast.server.quotas import TenantQuotas
 from nearcast.server.standby.records import CommitRecord, repeat_commits
 from nearcast.server.standby.stream import CommitStream, not_replicated
 
@@ -97,7 +98,8 @@ class EngineThread:
     """Runs an engine in a thread of its own; its methods are called from the event loop.
 
     `gate` raises a problem when no events are accepted. With `confirmed_within_s` a standby has
-    to confirm a commit before it is answered and its updates are delivered.
+    to confirm a commit before it is answered and its updates are delivered. Events beyond
+    `quotas` are refused.
     """
 
     def __init__(
@@ -109,7 +111,9 @@ class EngineThread:
         *,
         gate: Callable[[], None] = lambda: None,
         confirmed_within_s: float | None = None,
+        quotas: TenantQuotas | None = None,
     ) -> None:
+        self._quotas = quotas
         self.log: UpdateLog = engine.log
         self._gate = gate
         self._engine = engine
@@ -336,7 +340,12 @@ class EngineThread:
         try:
             before = self._engine.now
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
-            outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
+            outcomes = self._engine.apply_all(
+                events,
+                _remembering(jobs),
+                stop=jobs[0].stop,
+                admission=None if self._quotas is None else self._quotas.admission(self._engine),
+            )
         except Exception as error:
             self.failed = True
             self.commits.lose(self._engine.lineage)

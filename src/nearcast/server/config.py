@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
+from nearcast.server.quotas import Quotas
 from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -61,6 +62,7 @@ class Config:
     master: str | None = None
     given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
+    quotas: Quotas = field(default_factory=Quotas)
     lead_s: float = 300.0
     header_s: float = 10.0
     body_s: float = 60.0

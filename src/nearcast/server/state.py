@@ -24,6 +24,7 @@ from nearcast.server.keys import KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.protocol import ConnectionLimits
+from nearcast.server.quotas import QuotaRegistry
 from nearcast.server.standby.pair import ServerPair
 from nearcast.server.standby.role import ServerRole
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
@@ -44,8 +45,11 @@ class ServerState:
             accept_copy(config.data)
         self.role = ServerRole(config.data)
         self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
-        self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
-        self.tenants = Tenants(config, self)
+        self.quotas = QuotaRegistry(config.quotas, monotonic)
+        self.authenticator = Authenticator(
+            self.keys, is_open=config.open, limits=config.limits, quotas=self.quotas
+        )
+        self.tenants = Tenants(config, self, self.quotas)
         self.dispatcher = WebhookDispatcher(config)
         self.connections = ConnectionLimits(config)
         self.audit = AuditLog(config.data)
@@ -215,15 +219,16 @@ class ServerState:
         if self.keys is not None:
             self.keys.close()
 
-    def check_room(self) -> None:
-        """Refuse a listener above the limit, or while the server is stopping."""
+    def check_room(self, tenant: Tenant) -> None:
+        """Refuse a listener above a limit or a quota, or while the server is stopping."""
         if self.stopping:
             raise self.not_ready()
         if self.listeners() >= self.config.limits.listeners:
             raise Problem(
                 503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}
             )
+        tenant.quotas.check("listeners", tenant.listening)
 
     def listeners(self) -> int:
         """The number of listeners of all tenants."""
-        return sum(len(tenant.hub) + len(tenant.live) for tenant in self.tenants)
+        return sum(tenant.listening for tenant in self.tenants)
