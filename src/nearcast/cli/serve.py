@@ -130,6 +130,29 @@ def serve_command(
         bool,
         typer.Option("--resync", help="Set data aside that the server to follow does not have."),
     ] = False,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Copy every commit to this folder, here or such as s3://..., to restore to a "
+            "time; needs --data.",
+        ),
+    ] = None,
+    archive_seconds: Annotated[
+        float, typer.Option(metavar="N", min=0.01, help="How often commits are copied.")
+    ] = 5.0,
+    archive_full_hours: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="How often all data is copied.")
+    ] = 24.0,
+    archive_days: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            min=0.0,
+            show_default="for ever",
+            help="To which time back the archive is kept.",
+        ),
+    ] = None,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
@@ -169,6 +192,7 @@ def serve_command(
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
     quotas = read_quotas(quota or ())
+    _check_archive(data, engine, archive)
     key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
@@ -213,6 +237,10 @@ def serve_command(
         follow=None if follow is None else follow.rstrip("/"),
         follow_key=key,
         resync=resync,
+        archive=archive,
+        archive_s=archive_seconds,
+        archive_full_s=archive_full_hours * 3600.0,
+        archive_days=archive_days,
         confirmed_within_s=_CONFIRMED_WITHIN_S if ack == "replicated" else None,
     )
     set_up_logs(log_level)
@@ -247,6 +275,17 @@ def _check_pair(
         raise InvalidValue(
             "--follow-key-file", str(key_file), f"a file with a key ({error})"
         ) from None
+
+
+def _check_archive(data: Path | None, engine: str, archive: str | None) -> None:
+    """Check that there is something to archive, and a place for it."""
+    if archive is None:
+        return
+    if data is None or engine != "embedded":
+        raise InvalidValue("--archive", archive, "--data DIR, and --engine embedded, beside it")
+    from nearcast.server.archive.chains import ServerArchive
+
+    ServerArchive(archive).check()
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:

@@ -12,12 +12,10 @@ from starlette.requests import HTTPConnection
 
 from nearcast.pacing import TokenBucket
 from nearcast.server.config import Limits
-from nearcast.server.keys import SCOPES, KeyStore
+from nearcast.server.keys import DEFAULT, SCOPES, KeyStore
 from nearcast.server.problems import Problem
 from nearcast.server.quotas import QuotaRegistry, TenantQuotas
 
-DEFAULT = "default"
-"""The tenant of requests without a key."""
 ANYONE = "anyone"  # the scope of what needs no key
 _RELOAD_S = 1.0
 

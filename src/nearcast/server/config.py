@@ -49,6 +49,10 @@ class Config:
     With `follow` the server is a standby of the one at that address, which `follow_key` opens.
     `advertise` is the address at which the other server of a pair reaches this one. With
     `confirmed_within_s` a standby has to confirm every change before it is answered.
+
+    `archive` is the folder, local or remote, for continuous copies: commits go there every
+    `archive_s`, a full copy every `archive_full_s`, and what is older than `archive_days` is
+    removed.
     """
 
     data: Path | None = None
@@ -80,6 +84,10 @@ class Config:
     advertise: str | None = None
     resync: bool = False
     confirmed_within_s: float | None = None
+    archive: str | None = None
+    archive_s: float = 5.0
+    archive_full_s: float = 86_400.0
+    archive_days: float | None = None
     poll_s: float = 0.5
     clock: Callable[[], float] = time.time
 

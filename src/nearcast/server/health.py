@@ -25,6 +25,7 @@ def install_health(app: FastAPI, state: ServerState) -> None:
         await state.check_writable()
         broken = len(state.tenants.troubles)
         about: dict[str, object] = {"status": "ready", **state.pair.shown()}
+        about |= state.archive.shown()
         return json_response(about | ({"unavailable_tenants": broken} if broken else {}))
 
     async def metrics(request: Request) -> Response:

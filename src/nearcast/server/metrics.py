@@ -145,6 +145,11 @@ class _StateCollector(Collector):
         closed.add_metric(["full"], state.connections.refused)
         closed.add_metric(["slow"], state.connections.slow)
         yield closed
+        commits, seconds = state.archive.lag()
+        yield _gauge("nearcast_archive_lag_commits", "Commits not in the archive.", commits)
+        yield _gauge("nearcast_archive_lag_seconds", "For how long they are not.", seconds)
+        failures = state.archive.failures
+        yield _counter("nearcast_archive_failures", "Failures to write the archive.", failures)
         yield from _quotas(state)
         dispatcher = state.dispatcher
         posts = CounterMetricFamily(

@@ -17,17 +17,18 @@ from starlette.requests import HTTPConnection
 from nearcast.errors import DamagedStoreError, NearcastError, StateError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.archive.writer import ArchiveWriter
 from nearcast.server.audit import AuditLog
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
-from nearcast.server.keys import KeyStore
+from nearcast.server.keys import DEFAULT, KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.protocol import ConnectionLimits
 from nearcast.server.quotas import QuotaRegistry
 from nearcast.server.standby.pair import ServerPair
 from nearcast.server.standby.role import ServerRole
-from nearcast.server.tenants import DEFAULT, Tenant, Tenants
+from nearcast.server.tenants import Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
 from nearcast.store.copies import accept_copy
 
@@ -52,6 +53,7 @@ class ServerState:
         self.tenants = Tenants(config, self, self.quotas)
         self.dispatcher = WebhookDispatcher(config)
         self.connections = ConnectionLimits(config)
+        self.archive = ArchiveWriter(self)
         self.audit = AuditLog(config.data)
         self.metrics = ServerMetrics(self)
         self.parser = ThreadPoolExecutor(1, thread_name_prefix="parser")
@@ -185,7 +187,10 @@ class ServerState:
         self.on_failure()
 
     async def _open_tenants(self) -> None:
-        """Open the default tenant, and those with webhooks; a damaged one does not stop others."""
+        """Open the default tenant, and those with webhooks, or all if there is an archive.
+
+        A damaged one does not stop others.
+        """
         if self.config.data is not None:
             shutil.rmtree(self.config.data / "outgoing", ignore_errors=True)
         self.pair.open()
@@ -199,7 +204,8 @@ class ServerState:
         except DamagedStoreError:
             if self.tenants.stored() == [DEFAULT]:
                 raise
-        for name in await asyncio.to_thread(self.tenants.with_webhooks):
+        named = self.tenants.stored if self.archive.is_on else self.tenants.with_webhooks
+        for name in await asyncio.to_thread(named):
             with suppress(NearcastError):  # it is logged, and answered with 503
                 await self.tenants.get(name)
 
@@ -215,6 +221,7 @@ class ServerState:
         self.parser.shutdown(wait=False)
         await self.pair.close()
         await self.dispatcher.close()
+        await self.archive.close()
         await self.tenants.close()
         if self.keys is not None:
             self.keys.close()

@@ -17,9 +17,9 @@ from nearcast.errors import NearcastError, SourceError, StateError
 from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
-from nearcast.server.access import DEFAULT
 from nearcast.server.backend import CommittedBatch, EngineThread
 from nearcast.server.config import Config
+from nearcast.server.keys import DEFAULT
 from nearcast.server.live import LiveMap
 from nearcast.server.quotas import QuotaRegistry, TenantQuotas
 from nearcast.server.standby.files import replace_file
