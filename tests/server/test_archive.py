@@ -46,7 +46,8 @@ class Archived:
     @contextmanager
     def serving(self, data: Path | None = None, **more: Any) -> Iterator[Served]:
         """A server that writes its archive all the time."""
-        options = {"archive": str(self.root), "archive_s": 0.001, "clock": self.clock} | more
+        options: dict[str, Any] = {"archive": str(self.root), "archive_s": 0.001}
+        options |= {"clock": self.clock, **more}
         with serving(data or self.data, **options) as server:
             yield server
 

@@ -6,13 +6,16 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearcast.cli import options
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from nearcast.server.telemetry import Telemetry
 
 _CONFIRMED_WITHIN_S = 5.0  # then a change that no standby has confirmed is answered with 503
 
@@ -237,6 +240,7 @@ def serve_command(
         follow=None if follow is None else follow.rstrip("/"),
         follow_key=key,
         resync=resync,
+        telemetry=_telemetry(),
         archive=archive,
         archive_s=archive_seconds,
         archive_full_s=archive_full_hours * 3600.0,
@@ -275,6 +279,18 @@ def _check_pair(
         raise InvalidValue(
             "--follow-key-file", str(key_file), f"a file with a key ({error})"
         ) from None
+
+
+def _telemetry() -> Telemetry:
+    """What the variables of OpenTelemetry ask for: usually nothing."""
+    from nearcast.server.telemetry import Telemetry, is_configured
+
+    if not is_configured(os.environ):
+        return Telemetry()
+    need("opentelemetry.sdk", "otel")
+    from nearcast.server.otel import telemetry_from
+
+    return telemetry_from(os.environ)
 
 
 def _check_archive(data: Path | None, engine: str, archive: str | None) -> None:

@@ -99,7 +99,7 @@ def create_app(config: Config) -> FastAPI:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
-    app.add_middleware(RequestLog, metrics=state.metrics)
+    app.add_middleware(RequestLog, metrics=state.metrics, telemetry=config.telemetry)
     return app
 
 

@@ -25,6 +25,7 @@ from nearcast.server.problems import Problem
 from nearcast.server.quotas import TenantQuotas
 from nearcast.server.standby.records import CommitRecord, repeat_commits
 from nearcast.server.standby.stream import CommitStream, not_replicated
+from nearcast.server.telemetry import Telemetry
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]
@@ -68,6 +69,7 @@ class _ApplyJob:
     remember: Remember | None = None
     stop: bool = False
     stamped: bool = True
+    origin: object = None
 
 
 @dataclass(slots=True)
@@ -112,7 +114,9 @@ class EngineThread:
         gate: Callable[[], None] = lambda: None,
         confirmed_within_s: float | None = None,
         quotas: TenantQuotas | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = Telemetry() if telemetry is None else telemetry
         self._quotas = quotas
         self.log: UpdateLog = engine.log
         self._gate = gate
@@ -211,6 +215,7 @@ class EngineThread:
         if not isinstance(job, _ApplyJob):
             self._jobs.put(job)
             return
+        job.origin = self._telemetry.origin()
         if cost is None:
             cost = sum(map(event_cost, job.events))
         self._jobs.put(job, len(job.events), cost)
@@ -333,6 +338,10 @@ class EngineThread:
 
     def _apply(self, jobs: list[_ApplyJob]) -> None:
         events = [event for job in jobs for event in job.events]
+        with self._telemetry.batch([job.origin for job in jobs], len(events)) as origin:
+            self._apply_events(jobs, events, origin)
+
+    def _apply_events(self, jobs: list[_ApplyJob], events: Sequence[Event], origin: object) -> None:
         started = perf_counter()
         try:
             self._gate()  # closed meanwhile, perhaps
@@ -357,7 +366,7 @@ class EngineThread:
         events = events[: len(outcomes)]
         batch = self._batch(events, outcomes, before, perf_counter() - started)
         self.commits.record(self._engine, batch)
-        self._release(lambda: self._finish(jobs, batch), [job.answer for job in jobs])
+        self._release(lambda: self._finish(jobs, batch, origin), [job.answer for job in jobs])
 
     def _batch(
         self,
@@ -369,9 +378,11 @@ class EngineThread:
         times = _times(events, outcomes, before)
         return CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
 
-    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
+    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch, origin: object) -> None:
         try:
-            self._observer.committed(batch)
+            updates = sum(len(outcome.updates) for outcome in batch.outcomes)
+            with self._telemetry.delivery(origin, updates):
+                self._observer.committed(batch)
         finally:  # the batch is stored, whatever its observer makes of it
             start = 0
             for job in jobs:

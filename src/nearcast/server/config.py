@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
 from nearcast.server.quotas import Quotas
+from nearcast.server.telemetry import Telemetry
 from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -88,6 +89,7 @@ class Config:
     archive_s: float = 5.0
     archive_full_s: float = 86_400.0
     archive_days: float | None = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
     poll_s: float = 0.5
     clock: Callable[[], float] = time.time
 

@@ -30,8 +30,7 @@ def install_health(app: FastAPI, state: ServerState) -> None:
 
     async def metrics(request: Request) -> Response:
         state.admit(request, "admin").require_default()
-        for tenant in state.tenants:
-            await tenant.refresh_figures()
+        await state.refresh_figures()
         return Response(state.metrics.page(), media_type=CONTENT_TYPE)
 
     app.router.add_route("/metrics", metrics, methods=["GET"])

@@ -34,6 +34,7 @@ from nearcast.store.copies import accept_copy
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
+_MEASURE_S = 10.0  # how often figures are read for metrics that nobody asks for
 _REVOKE_S = 1.0  # how often the keys of open streams are looked up again
 
 
@@ -172,7 +173,8 @@ class ServerState:
         self.ready = True
         log.info("ready")
         self.on_ready()
-        checked = monotonic()
+        self.config.telemetry.observe(self.metrics.registry)
+        checked = measured = monotonic()
         for turn in count():
             await asyncio.sleep(self.config.keep_alive_s / 3 / _TURNS)
             for tenant in self.tenants:
@@ -180,6 +182,15 @@ class ServerState:
             if monotonic() - checked >= _REVOKE_S:
                 self.authenticator.end_revoked()
                 checked = monotonic()
+            if self.config.telemetry.has_metrics and monotonic() - measured >= _MEASURE_S:
+                await self.refresh_figures()
+                measured = monotonic()
+
+    async def refresh_figures(self) -> None:
+        """Read the figures of all tenants, for metrics."""
+        for tenant in self.tenants:
+            with suppress(NearcastError):  # it is closed, or cannot be read now
+                await tenant.refresh_figures()
 
     def fail(self, reason: str) -> None:
         """Stop the server: it cannot work."""
@@ -225,6 +236,7 @@ class ServerState:
         await self.tenants.close()
         if self.keys is not None:
             self.keys.close()
+        await asyncio.to_thread(self.config.telemetry.close)
 
     def check_room(self, tenant: Tenant) -> None:
         """Refuse a listener above a limit or a quota, or while the server is stopping."""

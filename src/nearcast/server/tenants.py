@@ -77,6 +77,7 @@ class Tenant:
             gate=lambda: observer.check_changes(self),
             confirmed_within_s=config.confirmed_within_s,
             quotas=quotas,
+            telemetry=config.telemetry,
         )
         self.figures: dict[str, float] = {}
         self.pipeline: TenantPipeline | None = None
