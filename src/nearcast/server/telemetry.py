@@ -1,7 +1,7 @@
 """Traces and metrics for OpenTelemetry, if the environment asks for them; nothing otherwise.
 
 A request, the batch that it was applied with, the delivery of the batch's updates and each post to
-a webhook are spans. Nothing of OpenTelemetry is imported unless it is configured.
+a webhook are spans. Its packages are imported only where it is configured.
 """
 
 from __future__ import annotations
