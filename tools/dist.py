@@ -8,11 +8,15 @@ else but pytest.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
+
+import sbom
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,6 +27,7 @@ def main(folder: Path) -> None:
     (source,) = folder.glob("*.tar.gz")
     run("twine", "check", "--strict", str(wheel), str(source))
     run("check_wheel_contents", "--ignore", "W002", str(wheel))  # kernels may be equal bytes
+    check_bill(wheel)
     with tempfile.TemporaryDirectory() as made:
         venv.create(made, with_pip=True)
         python = str(Path(made) / "bin" / "python")
@@ -36,6 +41,16 @@ def main(folder: Path) -> None:
         )
     for file in (wheel, source):
         sys.stdout.write(f"{file}  {file.stat().st_size / 1e6:.1f} MB\n")
+
+
+def check_bill(wheel: Path) -> None:
+    """Check that the wheel has a bill of materials, which names its version."""
+    _, version, *_ = wheel.name.split("-")
+    name = f"nearcast-{version}.dist-info/sboms/{sbom.FILE}"
+    with zipfile.ZipFile(wheel) as packed:
+        bill = json.loads(packed.read(name))
+    if bill["metadata"]["component"]["version"] != version:
+        raise ValueError(f"{wheel.name}: {name} is of another version")
 
 
 def run(module: str, *arguments: str) -> None:
