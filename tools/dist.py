@@ -8,11 +8,15 @@ else but pytest. The clients alone have to stay small.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
+
+import sbom
 
 ROOT = Path(__file__).parent.parent
 INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -29,6 +33,7 @@ def main(folder: Path) -> None:
     run("check_wheel_contents", "--ignore", "W002", str(wheel))  # kernels may be equal bytes
     run("check_wheel_contents", str(client))
     try_client(client)
+    check_bill(wheel)
     with tempfile.TemporaryDirectory() as made:
         venv.create(made, with_pip=True)
         python = str(Path(made) / "bin" / "python")
@@ -55,6 +60,16 @@ def try_client(wheel: Path) -> None:
     sys.stdout.write(f"nearcast-client installed: {size / 1e6:.1f} MB\n")
     if size > CLIENT_BYTES:
         raise SystemExit(f"nearcast-client takes more than {CLIENT_BYTES / 1e6:.0f} MB")
+
+
+def check_bill(wheel: Path) -> None:
+    """Check that the wheel has a bill of materials, which names its version."""
+    _, version, *_ = wheel.name.split("-")
+    name = f"nearcast-{version}.dist-info/sboms/{sbom.FILE}"
+    with zipfile.ZipFile(wheel) as packed:
+        bill = json.loads(packed.read(name))
+    if bill["metadata"]["component"]["version"] != version:
+        raise ValueError(f"{wheel.name}: {name} is of another version")
 
 
 def run(module: str, *arguments: str) -> None:

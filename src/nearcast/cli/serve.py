@@ -7,13 +7,16 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearcast.cli import options
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from nearcast.server.telemetry import Telemetry
 
 _CONFIRMED_WITHIN_S = 5.0  # then a change that no standby has confirmed is answered with 503
 
@@ -76,6 +79,15 @@ def serve_command(
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TENANT:]NAME=N",
+            show_default="none",
+            help="The most that each tenant, or one, may have: subscriptions, messages, "
+            "listeners, webhooks, bytes, events (a second).",
+        ),
+    ] = None,
     max_lead: Annotated[
         float,
         typer.Option(
@@ -130,6 +142,29 @@ def serve_command(
         bool,
         typer.Option("--resync", help="Set data aside that the server to follow does not have."),
     ] = False,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Copy every commit to this folder, here or such as s3://..., to restore to a "
+            "time; needs --data.",
+        ),
+    ] = None,
+    archive_seconds: Annotated[
+        float, typer.Option(metavar="N", min=0.01, help="How often commits are copied.")
+    ] = 5.0,
+    archive_full_hours: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="How often all data is copied.")
+    ] = 24.0,
+    archive_days: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            min=0.0,
+            show_default="for ever",
+            help="To which time back the archive is kept.",
+        ),
+    ] = None,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
@@ -155,6 +190,7 @@ def serve_command(
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
     from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
+    from nearcast.server.quotas import read_quotas
     from nearcast.server.run import address_of, bound, serve
     from nearcast.server.tls import TlsFiles
 
@@ -167,6 +203,8 @@ def serve_command(
         _check_spark(data, partitioner)
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
+    quotas = read_quotas(quota or ())
+    _check_archive(data, engine, archive)
     key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
@@ -206,6 +244,7 @@ def serve_command(
         ),
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
+        quotas=quotas,
         tls=tls,
         map_style=map_style,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
@@ -213,6 +252,11 @@ def serve_command(
         follow=None if follow is None else follow.rstrip("/"),
         follow_key=key,
         resync=resync,
+        telemetry=_telemetry(),
+        archive=archive,
+        archive_s=archive_seconds,
+        archive_full_s=archive_full_hours * 3600.0,
+        archive_days=archive_days,
         confirmed_within_s=_CONFIRMED_WITHIN_S if ack == "replicated" else None,
     )
     set_up_logs(log_level)
@@ -247,6 +291,29 @@ def _check_pair(
         raise InvalidValue(
             "--follow-key-file", str(key_file), f"a file with a key ({error})"
         ) from None
+
+
+def _telemetry() -> Telemetry:
+    """What the variables of OpenTelemetry ask for: usually nothing."""
+    from nearcast.server.telemetry import Telemetry, is_configured
+
+    if not is_configured(os.environ):
+        return Telemetry()
+    need("opentelemetry.sdk", "otel")
+    from nearcast.server.otel import telemetry_from
+
+    return telemetry_from(os.environ)
+
+
+def _check_archive(data: Path | None, engine: str, archive: str | None) -> None:
+    """Check that there is something to archive, and a place for it."""
+    if archive is None:
+        return
+    if data is None or engine != "embedded":
+        raise InvalidValue("--archive", archive, "--data DIR, and --engine embedded, beside it")
+    from nearcast.server.archive.chains import ServerArchive
+
+    ServerArchive(archive).check()
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:

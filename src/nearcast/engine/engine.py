@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
-from nearcast.engine.applying import apply_events
+from nearcast.engine.applying import Admission, apply_admitted, apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
@@ -231,7 +231,12 @@ class Engine:
         return list(outcome.updates)
 
     def apply_all(
-        self, events: Iterable[Event], remember: Answers | None = None, *, stop: bool = False
+        self,
+        events: Iterable[Event],
+        remember: Answers | None = None,
+        *,
+        stop: bool = False,
+        admission: Admission | None = None,
     ) -> list[EventOutcome]:
         """Apply many events in order, and return their outcomes.
 
@@ -239,7 +244,7 @@ class Engine:
         together or, if the process ends before this returns, perhaps not at all. `remember` has
         answers to store with them under idempotency keys, or is called with the outcomes to get
         them. With `stop` the events after the first refused one are not applied, and have no
-        outcome.
+        outcome. `admission` may refuse events that would be accepted otherwise.
         """
         events = list(events)
         with self._call() as changes:
@@ -247,7 +252,11 @@ class Engine:
             while len(outcomes) < len(events):
                 core = self._grown()
                 some = events[len(outcomes) :][: _AT_A_TIME if core.plain else None]
-                outcomes += apply_events(core, some, changes, stop)
+                if admission is None or admission.admits_all(core, some):
+                    outcomes += apply_events(core, some, changes, stop)
+                else:
+                    some = some[:_AT_A_TIME]
+                    outcomes += apply_admitted(core, some, changes, stop, admission)
                 if stop and outcomes[-1].error is not None:
                     break
             answers = remember(outcomes) if callable(remember) else remember or {}
@@ -380,7 +389,8 @@ class Engine:
     def figures(self) -> dict[str, float]:
         """Figures for monitoring: sizes, and the rows that the index has looked at."""
         core = self._ready()
-        return {"subscriptions": float(len(core)), **core.figures()}
+        active = core.active.living(core.now or 0.0)
+        return {"subscriptions": float(len(core)), "active": float(active), **core.figures()}
 
     def get(self, id: str) -> Subscription | None:
         """Look up a subscription."""
@@ -419,6 +429,14 @@ class Engine:
         """Store an answer under an idempotency key for a day from `at`, in seconds since 1970."""
         self._ready()
         self._journal.remember(key, answer, at)
+
+    def stored_bytes(self) -> int:
+        """How many bytes of its file are in use; 0 in memory."""
+        return self._journal.stored_bytes()
+
+    def frees_by(self, at: float) -> bool:
+        """Whether an event of that time would have something stored removed."""
+        return self._journal.frees_by(at)
 
     def recall(self, key: str) -> bytes | None:
         """The answer stored under an idempotency key, if there is one."""

@@ -87,7 +87,9 @@ def create_app(config: Config) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
     headers = security_headers(config.map_style)
-    app.add_middleware(RequestLog, metrics=state.metrics, headers=headers)
+    app.add_middleware(
+        RequestLog, metrics=state.metrics, headers=headers, telemetry=config.telemetry
+    )
     return app
 
 

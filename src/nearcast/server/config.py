@@ -9,6 +9,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
+from nearcast.server.quotas import Quotas
+from nearcast.server.telemetry import Telemetry
 from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -50,6 +52,10 @@ class Config:
     With `follow` the server is a standby of the one at that address, which `follow_key` opens.
     `advertise` is the address at which the other server of a pair reaches this one. With
     `confirmed_within_s` a standby has to confirm every change before it is answered.
+
+    `archive` is the folder, local or remote, for continuous copies: commits go there every
+    `archive_s`, a full copy every `archive_full_s`, and what is older than `archive_days` is
+    removed.
     """
 
     data: Path | None = None
@@ -63,6 +69,7 @@ class Config:
     master: str | None = None
     given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
+    quotas: Quotas = field(default_factory=Quotas)
     lead_s: float = 300.0
     header_s: float = 10.0
     body_s: float = 60.0
@@ -81,6 +88,11 @@ class Config:
     advertise: str | None = None
     resync: bool = False
     confirmed_within_s: float | None = None
+    archive: str | None = None
+    archive_s: float = 5.0
+    archive_full_s: float = 86_400.0
+    archive_days: float | None = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
     poll_s: float = 0.5
     clock: Callable[[], float] = time.time
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nearcast.server.headers import Headers, as_sent
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import plain_problem
+from nearcast.server.telemetry import Telemetry
 
 log = structlog.get_logger("nearcast.http")
 _STREAMS = ("/v1/updates", "/v1/live")
@@ -19,8 +20,11 @@ _STREAMS = ("/v1/updates", "/v1/live")
 class RequestLog:
     """Adds headers to every response, measures requests, and logs failures."""
 
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics, headers: Headers) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: ServerMetrics, headers: Headers, telemetry: Telemetry
+    ) -> None:
         self._app = app
+        self._telemetry = telemetry
         self._metrics = metrics
         self._headers = headers
         self._timers: dict[tuple[str, str, int], object] = {}
@@ -31,6 +35,11 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         scope = as_sent(scope)
+        with self._telemetry.request(scope) as answered:
+            answered(await self._handle(scope, receive, send))
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Handle a request, and return the status of its answer; 0 if it was broken off."""
         started = perf_counter()
         status = 0
 
@@ -44,7 +53,7 @@ class RequestLog:
         try:
             await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # the client broke off while sending: there is no one to answer
+            return 0  # the client broke off while sending: there is no one to answer
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
@@ -52,6 +61,7 @@ class RequestLog:
             answer = plain_problem(500, "something went wrong here; it was written to the log")
             await answer.response()(scope, receive, send_with_headers)
         self._measure(scope, status, perf_counter() - started)
+        return status
 
     def _measure(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")

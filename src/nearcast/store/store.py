@@ -216,6 +216,22 @@ class Store:
             found = self._connection.execute(query, (key, self._clock() - KEYS_FOR)).fetchone()
         return None if found is None else bytes(found[0])
 
+    def stored_bytes(self) -> int:
+        """How many bytes of the file are in use: free pages, which are used next, do not count."""
+
+        def pragma(name: str) -> int:
+            return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+        with naming_file(self.path):
+            return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")
+
+    def frees_by(self, at: float) -> bool:
+        """Whether an event of that time ends messages, or updates are past their time."""
+        query = "SELECT EXISTS (SELECT 1 FROM lasting WHERE ends <= ?)"
+        with naming_file(self.path):
+            ends = bool(self._connection.execute(query, (at,)).fetchone()[0])
+        return ends or self.log.is_due(self._clock())
+
     def backup(self, path: str | Path) -> None:
         """Write a copy of the state of the latest commit."""
         copy_file(self.path, Path(path))

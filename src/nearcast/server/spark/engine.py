@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from nearcast.engine import Engine
+from nearcast.engine.applying import Admission
 from nearcast.engine.core import EventCore
 from nearcast.engine.engine import Answers
 from nearcast.engine.matching import (
@@ -177,6 +178,7 @@ class PipelineEngine(Engine):
         remember: Answers | None = None,
         *,
         stop: bool = False,
+        admission: Admission | None = None,
     ) -> list[EventOutcome]:
         """Check events; accepted ones are written for the pipeline before they are acknowledged."""
         events = list(events)
@@ -188,7 +190,7 @@ class PipelineEngine(Engine):
             self._note(events, outcomes)
             return remember(outcomes) if callable(remember) else remember or {}
 
-        return super().apply_all(events, hand_over, stop=stop)
+        return super().apply_all(events, hand_over, stop=stop, admission=admission)
 
     def _note(self, events: Sequence[Event], outcomes: Sequence[EventOutcome]) -> dict[str, bytes]:
         for event, outcome in zip(events, outcomes, strict=False):
