@@ -147,8 +147,9 @@ class Operands:
             elif isinstance(value, bool):
                 yield f"\0={name}\0{_TRUTHS[value]}"
             elif isinstance(value, str):
-                yield f"\0={name}\0{fold(value)}"
-                if (number := _number(value)) is not None:
+                text = fold(value)
+                yield f"\0={name}\0{text}"
+                if (number := _number(text)) is not None:  # "⁵" equals 5, as text
                     yield f"\0#{name}\0{number}"
             elif value is not None:
                 yield f"\0#{name}\0{_number(value)}"
