@@ -69,11 +69,26 @@ def test_properties_are_copied_and_are_json() -> None:
     for wrong in ([1], "x", {"a": "x" * 65_536}, {"a": object()}, {"a": "\ud800"}):
         with pytest.raises(InvalidValue, match="^properties: .*a JSON object of at most 65,536"):
             Message("m", point=HERE, properties=wrong)  # type: ignore[arg-type]
-    deep: dict[str, object] = {}
-    for _ in range(100_000):
-        deep = {"a": deep}
-    with pytest.raises(InvalidValue, match="nested too deeply"):
+
+
+@pytest.mark.parametrize("depth", [500, 501, 900, 5_000, 100_000])
+@pytest.mark.parametrize("array", [True, False])
+def test_objects_are_nested_up_to_a_fixed_depth(depth: int, array: bool) -> None:
+    """The limit is not that of the interpreter, which depends on who calls."""
+    inner: object = []
+    for _ in range(depth - 2):
+        inner = [inner] if array else {"a": inner}
+    deep = {"a": inner}
+    if depth == 500:
+        assert Message("m", point=HERE, properties=deep).properties == deep
+        return
+    with pytest.raises(InvalidValue, match=r"nested too deeply.* at most 500 objects and arrays"):
         Message("m", point=HERE, properties=deep)
+
+
+def test_what_stands_beside_each_other_is_not_nested() -> None:
+    wide = {"a": [[] for _ in range(1000)], "b": [{"c": "[{"} for _ in range(1000)], "d": "]" * 600}
+    assert Message("m", point=HERE, properties=wide).properties == wide
 
 
 @pytest.mark.parametrize("field", ["at", "ttl"])

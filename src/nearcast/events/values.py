@@ -7,8 +7,10 @@ floats and points as pairs of floats, whatever kind of number or sequence was gi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -25,6 +27,8 @@ LONGEST_ID = 255
 LARGEST_K = 1000
 LARGEST_META = 4 * 1024
 LARGEST_PROPERTIES = 64 * 1024
+DEEPEST_OBJECT = 500
+"""How many objects and arrays may be inside each other; what reads JSON fails at about 1,000."""
 
 JsonObject = Mapping[str, Any]
 """A JSON object: strings, numbers, true, false, null, lists and objects under names."""
@@ -92,8 +96,9 @@ def check_positive(value: object, name: str, unit: str) -> float:
 
 
 def check_object(value: object, name: str, most: int) -> JsonObject:
-    """Accept a JSON object of at most this many bytes, and copy it."""
+    """Accept a JSON object of at most this many bytes, nested as deeply as allowed, and copy it."""
     expected = f"a JSON object of at most {most:,} bytes"
+    shallow = f"{expected}, at most {DEEPEST_OBJECT} objects and arrays deep"
     if not isinstance(value, Mapping):
         raise InvalidValue(name, value, expected)
     try:
@@ -101,17 +106,30 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
     except UnicodeEncodeError:
         raise InvalidValue(name, value, f"{expected}, without lone surrogates") from None
     except RecursionError:
-        raise InvalidValue(name, _TOO_DEEP, expected) from None
+        raise InvalidValue(name, _TOO_DEEP, shallow) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(name, value, f"{expected}; {error}") from None
     size = value.size if isinstance(value, SizedObject) else len(written)
     if size > most:
         raise InvalidValue(name, value, f"{expected}; this has {size:,}")
+    if _depth(written) > DEEPEST_OBJECT:
+        raise InvalidValue(name, _TOO_DEEP, shallow)
     copied: JsonObject = msgspec.json.decode(written)
     return copied
 
 
 _TOO_DEEP = "an object nested too deeply"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_BRACKET = re.compile(rb"[][{}]")
+
+
+def _depth(written: bytes) -> int:
+    """How many objects and arrays of a JSON text are inside each other, at most."""
+    brackets = written.count(b"{") + written.count(b"[")
+    if brackets <= DEEPEST_OBJECT:
+        return brackets  # as nearly always; some may stand beside each other, or in strings
+    steps = (1 if each in b"{[" else -1 for each in _BRACKET.findall(_STRING.sub(b"", written)))
+    return max(accumulate(steps))
 
 
 def check_ops(value: object) -> tuple[UpdateOp, ...]:
