@@ -20,7 +20,12 @@ SUBS, MESSAGES, MATCH = "/v1/subscriptions", "/v1/messages", "/v1/match"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     limits = Limits(
-        body_bytes=5000, query_characters=50, text_characters=100, region_positions=100, listened=2
+        body_bytes=5000,
+        query_characters=40,
+        flat_query_characters=50,
+        text_characters=100,
+        region_positions=100,
+        listened=2,
     )
     with serving(limits=limits) as served:
         served.http.put("/v1/subscriptions/bool", json=IPAD)
@@ -69,6 +74,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", SUBS, IPAD | {"query": "(ipad"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "NOT a"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "x" * 51}, 422, "invalid-value", "query"),
+    ("POST", SUBS, IPAD | {"query": f"({'x' * 39})"}, 422, "invalid-value", "query"),
     ("POST", SUBS, IPAD | {"region": BIG}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": MANY}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
