@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import shapely
 
-from nearcast import Box, Circle, Message, Subscription, Top
+from nearcast import Box, Circle, Message, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
+from nearcast.events import Move
 
 HERE = (151.2, -33.87)
 REGION = Box(0, 0, 1, 1)
@@ -84,6 +86,16 @@ def test_objects_are_nested_up_to_a_fixed_depth(depth: int, array: bool) -> None
         return
     with pytest.raises(InvalidValue, match=r"nested too deeply.* at most 500 objects and arrays"):
         Message("m", point=HERE, properties=deep)
+
+
+def test_places_of_other_libraries_become_ours() -> None:
+    area, place = shapely.box(0, 0, 1, 1), shapely.Point(0.5, 0.25)
+    made = Subscription("s", "a", area, place, Top(1, 1))  # type: ignore[arg-type]
+    assert made.region == Polygon(area.__geo_interface__["coordinates"])
+    assert made.point == Message("m", point=place).point == (0.5, 0.25)  # type: ignore[arg-type]
+    assert Message("m", region=area).region == made.region == Move("s", area).region  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="^region: 'Point' given"):
+        Message("m", region=place)  # type: ignore[arg-type]
 
 
 def test_what_stands_beside_each_other_is_not_nested() -> None:

@@ -19,7 +19,17 @@ import msgspec
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events.bodies import LateBody
 from nearcast.events.sized import SizedObject
-from nearcast.geo import Area, Box, Circle, MultiPolygon, Polygon, Region, point
+from nearcast.geo import (
+    Area,
+    Box,
+    Circle,
+    MultiPolygon,
+    Polygon,
+    Region,
+    as_point,
+    as_region,
+    point,
+)
 
 Point = tuple[float, float]
 
@@ -178,10 +188,18 @@ class Top:
         _put(self, "alpha", float(alpha))
 
 
+def check_point(value: object) -> Point:
+    """Accept a longitude and a latitude, or a point of another library."""
+    foreign = not isinstance(value, tuple | list) and hasattr(value, "__geo_interface__")
+    return as_point(value) if foreign else point(value)
+
+
 def check_region(value: object) -> Region:
-    """Accept a box, a circle, a polygon or several polygons."""
+    """Accept a box, a circle, a polygon or several polygons, also of another library."""
     if isinstance(value, Box | Circle | Polygon | MultiPolygon):
         return value
+    if hasattr(value, "__geo_interface__"):
+        return as_region(value)
     expected = "a Box, a Circle, a Polygon or a MultiPolygon"
     if value is None:
         raise MissingField("region", expected)
@@ -222,7 +240,7 @@ class Subscription:
         if self.ops is not None:
             _put(self, "ops", check_ops(self.ops))
         if self.region is not None:
-            check_region(self.region)
+            _put(self, "region", check_region(self.region))
         if self.query is not None:
             check_text(self.query, "query")
         if self.top is None:
@@ -240,7 +258,7 @@ class Subscription:
             check_text(self.filter, "filter")
         if self.point is None:
             raise MissingField("point", "[longitude, latitude], as top is given")
-        _put(self, "point", point(self.point))
+        _put(self, "point", check_point(self.point))
 
 
 def as_top(value: object) -> Top:
@@ -287,12 +305,14 @@ class Message:
         if self.point is None:
             if self.region is None:
                 raise MissingField("point", "[longitude, latitude], or a region")
+            if not isinstance(self.region, Area) and hasattr(self.region, "__geo_interface__"):
+                _put(self, "region", as_region(self.region))
             if not isinstance(self.region, Area):
                 raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:
-            _put(self, "point", point(self.point))
+            _put(self, "point", check_point(self.point))
         if self.properties is not None:
             _put(
                 self, "properties", check_object(self.properties, "properties", LARGEST_PROPERTIES)
