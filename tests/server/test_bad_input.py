@@ -162,7 +162,6 @@ REQUESTS: list[tuple[str, str, dict[str, str], bytes, int]] = [
     ("GET", f"{SUBS}?limit=0", {}, b"", 422),
     ("GET", f"{SUBS}?limit=many", {}, b"", 422),
     ("GET", f"{SUBS}?limit=1001", {}, b"", 422),
-    ("GET", f"{SUBS}?after=", {}, b"", 422),
     ("GET", f"{SUBS}?after={'x' * 256}", {}, b"", 422),
     ("GET", f"{SUBS}?bbox=1,2,3", {}, b"", 422),
     ("GET", f"{SUBS}?bbox=1,2,3,x", {}, b"", 422),

@@ -118,7 +118,8 @@ def test_pages_go_on_after_an_id(server: Served) -> None:
     assert seen == [["s0", "s1"], ["s2", "s3"], ["s4"]]
     rest = server.http.get("/v1/subscriptions", params={"after": "s2x"}).json()
     assert [each["id"] for each in rest["subscriptions"]] == ["s3", "s4"]
-    assert server.http.get("/v1/subscriptions", params={"after": ""}).status_code == 422
+    first = server.http.get("/v1/subscriptions", params={"after": "", "limit": 1}).json()
+    assert [each["id"] for each in first["subscriptions"]] == ["s0"]
 
 
 def test_a_list_can_be_cut_to_a_box(server: Served) -> None:

@@ -135,7 +135,7 @@ async def list_subscriptions(context: RequestContext) -> Response:
     box = box_parameter(context.request)
     most = whole_number(context.request, "limit", 100, 1, context.limits.page)
     given = context.request.query_params.get("after")
-    after = None if given is None else check_id(given, "after")
+    after = check_id(given, "after") if given else None  # the first page is after nothing
     if wants_lines(context.request):
         pieces = _all_lines(context, after, box)
         return SseResponse(pieces, context.state.config.stalled_s, media_type=NDJSON)
