@@ -86,6 +86,17 @@ def test_match_tries_a_message_on_the_standing_subscriptions(
     assert found(capfd.readouterr().out) == ["far", "near"]
 
 
+def test_match_points_out_operators_in_small_letters(
+    log: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["match", log, "--query", "sale or storm", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == (
+        "nearcast: 'or' at position 5 is an ordinary word; the operator is OR, in capitals\n"
+    )
+
+
 def test_match_tries_a_query_on_the_messages(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["match", log, "--query", "sale OR storm", "--json"]) == 0
     assert found(capfd.readouterr().out) == ["m1", "m1"]

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli import options
-from nearcast.cli.remote import URL, KeyOption, UrlOption, WaitOption, as_lines, connect
+from nearcast.cli.remote import (
+    URL,
+    KeyOption,
+    UrlOption,
+    WaitOption,
+    as_lines,
+    connect,
+    give_hints,
+)
 from nearcast.engine import Scan, Settings
 from nearcast.errors import InvalidValue, NearcastError, SourceError
 from nearcast.events import (
@@ -107,6 +115,7 @@ def match_command(
                     "--point", point, "--region with a query; --point goes with --text"
                 )
             place = WORLD if region is None else options.region(region, "--region")
+            give_hints(query)
             found = _messages_for(log, Subscription(_TRIAL, query or "", place), settings)
         _show(found, as_json)
 

@@ -18,6 +18,7 @@ from nearcast.cli.remote import (
     WaitOption,
     as_lines,
     connect,
+    give_hints,
 )
 from nearcast.errors import InvalidValue
 from nearcast.events import Subscribe, Subscription, Top, event_to_json
@@ -106,6 +107,7 @@ def add(
         made = client.subscribe(
             new, query, where, point=place, top=top, filter=filter, meta=given, ttl=ttl, ops=chosen
         )
+    give_hints(query if top is None else None, filter)
     if as_lines(as_json):
         typer.echo(_line(made))
     else:

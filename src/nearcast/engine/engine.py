@@ -309,7 +309,7 @@ class Engine:
 
     def publish(
         self,
-        id: str | Message | None,
+        id: str | Message | None = None,
         text: str | None = None,
         point: Place | None = None,
         *,
@@ -318,7 +318,7 @@ class Engine:
         ttl: float | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> list[Update]:
-        """Publish a message at a point or over an area; None as its id makes a new one.
+        """Publish a message at a point or over an area; without an id it gets a new one.
 
         A message with this id that is active or in the window is replaced. A ready-made `Message`
         may be given instead of all arguments.
@@ -474,10 +474,11 @@ class Engine:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
-        the event log. The answer has the columns `event` (the row that caused the update), `op`,
-        `subscription`, `message` and `score`. A row that is not valid is refused before any row
-        takes effect; one that does not fit the state of the engine ends the call there, in a
-        `TableError` that carries the updates of the rows before it.
+        the event log. Points and regions may also be WKB, WKT or GeoArrow, in their own columns or
+        in one called `geometry`. The answer has the columns `event` (the row that caused the
+        update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
+        before any row takes effect; one that does not fit the state of the engine ends the call
+        there, in a `TableError` that carries the updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

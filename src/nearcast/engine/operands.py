@@ -199,8 +199,9 @@ class Operands:
             elif isinstance(value, bool):
                 yield string_key(name, TRUTHS[value])
             elif isinstance(value, str):
-                yield string_key(name, fold(value))
-                if (number := number_text(value)) is not None:
+                text = fold(value)
+                yield string_key(name, text)
+                if (number := number_text(text)) is not None:  # "⁵" equals 5, as text
                     yield number_key(name, number)
             elif value is not None:
                 yield number_key(name, number_text(value))

@@ -28,6 +28,7 @@ class Limits:
     slice_lines: int = 2000
     slice_bytes: int = 1 << 18
     query_characters: int = 4096
+    flat_query_characters: int = 1 << 14
     text_characters: int = 1 << 16
     region_positions: int = 10_000
     page: int = 1000
