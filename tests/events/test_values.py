@@ -90,12 +90,12 @@ def test_objects_are_nested_up_to_a_fixed_depth(depth: int, array: bool) -> None
 
 def test_places_of_other_libraries_become_ours() -> None:
     area, place = shapely.box(0, 0, 1, 1), shapely.Point(0.5, 0.25)
-    made = Subscription("s", "a", area, place, Top(1, 1))  # type: ignore[arg-type]
+    made = Subscription("s", "a", area, place, Top(1, 1))
     assert made.region == Polygon(area.__geo_interface__["coordinates"])
-    assert made.point == Message("m", point=place).point == (0.5, 0.25)  # type: ignore[arg-type]
-    assert Message("m", region=area).region == made.region == Move("s", area).region  # type: ignore[arg-type]
+    assert made.point == Message("m", point=place).point == (0.5, 0.25)
+    assert Message("m", region=area).region == made.region == Move("s", area).region
     with pytest.raises(InvalidValue, match="^region: 'Point' given"):
-        Message("m", region=place)  # type: ignore[arg-type]
+        Message("m", region=place)
 
 
 def test_what_stands_beside_each_other_is_not_nested() -> None:
