@@ -95,7 +95,11 @@ def test_updates_and_quarantine_are_those_of_scan_to_the_byte(
 
 @pytest.mark.parametrize("include", [Include(), Include(meta=False), Include(message=False)])
 def test_bodies_and_meta_are_those_of_scan_to_the_byte(tmp_path: Path, include: Include) -> None:
-    path = write(tmp_path / "log.jsonl", with_news(mixed_log(5, 160), 5))
+    log = with_news(mixed_log(5, 160), 5)
+    for number, fields in enumerate(log):
+        if fields["op"] == "subscribe" and number % 3:
+            fields["meta"] = {"from": number}
+    path = write(tmp_path / "log.jsonl", log)
     outs: list[list[bytes]] = [[], []]
     by_scan(path, Settings(), Quarantine(io.BytesIO()), outs[0], include)
     by_pipeline(path, Settings(), Quarantine(io.BytesIO()), outs[1], include=include)

@@ -27,7 +27,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.workers.messages import WantedOfMessages, messages_of
 from nearcast.spark.workers.shard import Shard
-from nearcast.spark.workers.tasks import Matching
+from nearcast.spark.workers.tasks import ShardMatching
 from nearcast.topk import Window
 
 PLAN = Plan("shared", 1, "shared", Grid(-180.0, -90.0, 180.0, 90.0, 1, 1), np.zeros(1, np.int32))
@@ -79,7 +79,7 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             described = json.loads(json.dumps(shard.describe()))
             more = WantedOfMessages(everyone=True, bodies=True)
             texts = messages_of(events, seq, reading.matched, chosen.analyser, more)
-            matching = Matching(file, shard, PLAN, None, ExactMatching(chosen.analyser))
+            matching = ShardMatching(file, shard, PLAN, None, ExactMatching(chosen.analyser))
             matching.match(texts)
             matching.change(slice(None))
             matching.replace(operations, slice(None))

@@ -96,7 +96,7 @@ def _edges(number: Int32s) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-class Matching(NamedTuple):
+class ShardMatching(NamedTuple):
     """A shard as a task uses it: what it finds goes to a file."""
 
     file: UpdateFile
@@ -224,7 +224,7 @@ def _match(
     shard = node.shard(worker)
     laps.lap("catch up")
     file = UpdateFile(work, task, attempt)
-    matching = Matching(file, shard, node.plan, worker, ExactMatching(work.analyser))
+    matching = ShardMatching(file, shard, node.plan, worker, ExactMatching(work.analyser))
     candidates = matching.match(texts)
     share = slice(task, None, len(work.parts)) if worker is None else slice(None)
     matching.change(share)
