@@ -59,7 +59,7 @@ def match_command(
         str | None, typer.Option(metavar="LON,LAT", help="Where that message is.")
     ] = None,
     properties: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What that message has besides.")
+        str | None, typer.Option(metavar="JSON", help="The properties of that message.")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="QUERY", help="A query to try.")] = None,
     region: Annotated[

@@ -50,7 +50,9 @@ def publish(
     ] = 0.0,
     properties: Annotated[
         str | None,
-        typer.Option("--properties", metavar="JSON", help="An object that queries can ask for."),
+        typer.Option(
+            "--properties", metavar="JSON", help="A JSON object; queries can ask for its members."
+        ),
     ] = None,
     file: Annotated[
         str | None,

@@ -23,7 +23,10 @@ UrlOption = Annotated[
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        "--key", metavar="KEY", envvar="NEARCAST_KEY", help="Better in the environment than here."
+        "--key",
+        metavar="KEY",
+        envvar="NEARCAST_KEY",
+        help="The key of the server; safer in the environment.",
     ),
 ]
 WaitOption = Annotated[
@@ -37,7 +40,7 @@ WaitOption = Annotated[
     ),
 ]
 LinesOption = Annotated[
-    bool, typer.Option("--json", help="One JSON object a line; so it is when piped.")
+    bool, typer.Option("--json", help="One JSON object a line; the default when piped.")
 ]
 URL = "http://127.0.0.1:8080"
 A_WHILE_S = 5.0

@@ -54,7 +54,10 @@ def run(
         str, typer.Option(metavar="FOLDER", help="Where the updates go, as Parquet.")
     ],
     state: Annotated[
-        str, typer.Option(metavar="FOLDER", help="What the stream remembers; it goes on from it.")
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Where the stream keeps its state; it continues from there."
+        ),
     ],
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
@@ -69,7 +72,7 @@ def run(
         ),
     ] = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Take what is there, and end.")
+        bool, typer.Option("--available-now", help="Process what is there now, then stop.")
     ] = False,
     quarantine: Annotated[
         str | None,
