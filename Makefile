@@ -44,10 +44,12 @@ unit: $(VENV)/.dev kernels
 kernels: $(VENV)/.core
 	@$(BIN)/nearcast kernels build --all
 
-# The long runs, then the search for examples that break a property: `make soak SEARCH_MINUTES=60`.
-# What the one finds does not keep the other from looking.
+# The long runs, then simulated worlds by many seeds, then the search for examples that break a
+# property: `make soak SEEDS=10000 SEARCH_MINUTES=60`. What the one finds does not keep the others
+# from looking.
 soak: $(VENV)/.dev kernels
 	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
+	$(BIN)/python tests/soak/simulate.py --seeds $(or $(SEEDS),10000) || found=1; \
 	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
 
 bench: $(VENV)/.core kernels
