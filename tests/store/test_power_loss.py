@@ -135,6 +135,7 @@ def test_a_changed_byte_in_stored_columns_is_refused(table: str, tmp_path: Path)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(write, (whole,))
             connection.commit()
+        sums_of(path).unlink(missing_ok=True)
     assert state_of(path) == (2, ["s"], [("s", "m")])
 
 
