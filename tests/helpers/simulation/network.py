@@ -26,7 +26,7 @@ class Host(Protocol):
     app: Any
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(Exception):  # noqa: N818 - nothing is wrong with that
     """The connection has ended, or was never made."""
 
 
@@ -345,8 +345,8 @@ class PeerSocket:
             raise ConnectionClosedError(None, None) from None
         if message["type"] == "websocket.close":
             raise ConnectionClosedError(None, None)
-        found = message.get("bytes")
-        return message["text"] if found is None else found
+        found: str | bytes | None = message.get("bytes")
+        return str(message["text"]) if found is None else found
 
 
 def _user() -> Any:

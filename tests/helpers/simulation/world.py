@@ -159,7 +159,7 @@ class World:
         raise Violation(f"{server.name} is not ready after 100 s: {said.body!r}")
 
     def revive(self) -> None:
-        """Start whom a late crash has ended, who gave up, or who was replaced and follows nobody."""
+        """Start whom a late crash has ended, who gave up, or was replaced and follows nobody."""
         for each in self.servers:
             if each.failed or (each is not self.truth and each.follows is None):
                 each.crash()
