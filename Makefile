@@ -44,11 +44,12 @@ unit: $(VENV)/.dev kernels
 kernels: $(VENV)/.core
 	@$(BIN)/nearcast kernels build --all
 
-# The long runs, the tests with the lowest versions of all dependencies, then the search for examples
-# that break a property: `make soak SEARCH_MINUTES=60`. What one finds does not keep the others from
-# looking.
+# The long runs, simulated worlds by many seeds, the tests with the lowest versions of all
+# dependencies, then the search for examples that break a property: `make soak SEEDS=10000
+# SEARCH_MINUTES=60`. What one finds does not keep the others from looking.
 soak: $(VENV)/.dev kernels
 	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
+	$(BIN)/python tests/soak/simulate.py --seeds $(or $(SEEDS),10000) || found=1; \
 	$(MAKE) --silent lowest || found=1; \
 	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
 
@@ -76,10 +77,12 @@ bench: $(VENV)/.core kernels
 wheel: $(VENV)/.dist
 	@$(BIN)/python tools/wheel.py dist
 
-# What is published: the wheel with its kernels, and the sources; checked, installed and tried.
+# What is published: the wheel with its kernels, the clients alone, and the sources; checked,
+# installed and tried.
 dist: $(VENV)/.dist
 	@rm -rf dist
 	@$(BIN)/python tools/wheel.py dist
+	@$(BIN)/python tools/client.py dist
 	@$(BIN)/python -m build --sdist --outdir dist >/dev/null
 	@$(BIN)/python tools/dist.py dist
 

@@ -142,3 +142,21 @@ def test_a_snapshot_that_cannot_be_made_current_refuses_nothing(
     with Engine(index="scan", path=tmp_path / "e.nearcast") as engine:
         assert engine.subscribe("s", "a", Box(0, 0, 1, 1)) == []
         assert engine.count == 1
+
+
+def test_a_commit_that_failed_is_not_counted(tmp_path: Path) -> None:
+    """A standby would tell its primary that it has the commit, and never get it."""
+    with Engine(index="scan", path=tmp_path / "e.nearcast") as engine:
+        engine.subscribe("s", "a", Box(0, 0, 1, 1))
+        lineage = engine.lineage
+        assert lineage is not None
+        lineage.begin(1)
+        before = (lineage.position, lineage.mark, lineage.terms)
+        with pytest.raises(StoreError):
+            while_failing(SYNCING, lambda: engine.publish("refused", "a", (0.5, 0.5)))
+        assert (lineage.position, lineage.mark, lineage.terms) == before
+        with pytest.raises(StoreError):
+            while_failing(SYNCING, lambda: lineage.begin(2))
+        assert (lineage.position, lineage.mark, lineage.terms) == before
+        engine.publish("m", "a", (0.5, 0.5))
+        assert (lineage.position, lineage.terms) == (before[0] + 1, before[2])

@@ -334,3 +334,21 @@ def test_results_of_lasting_messages_stay_in_order(reopened: Open) -> None:
     for _ in range(2):
         assert engine.results("s") == expected
         engine = reopened()
+
+
+def test_an_update_in_memory_has_its_body_also_for_who_resumes_from_the_file(
+    tmp_path: Path,
+) -> None:
+    """All between the place to resume after and the first update in memory is of others."""
+    path = tmp_path / "e.nearcast"
+    with Engine(index="scan", path=path) as engine:
+        engine.subscribe("s", "a", AREA)
+        engine.subscribe("t", "b", AREA, meta={"owner": "ada"})
+        engine.publish("m1", "a", (0.5, 0.5))
+    with Engine(index="scan", path=path) as engine:
+        engine.publish("m2", "b", (0.5, 0.5), at=7.0)
+        for names in ("t", None):
+            entry = engine.log.complete(engine.log.read(0, 10, names))[-1]
+            assert entry.body == {"text": "b", "point": [0.5, 0.5], "at": 7.0}
+            assert entry.meta == {"owner": "ada"}
+        assert [entry.id for entry in engine.log.read(0, 1)] == [1]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nearcast.cli.counts import counted
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
 from nearcast.store.copies import back_up, restore_copy
@@ -42,7 +43,7 @@ def backup(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidValue("--output", str(output), "a new or empty folder")
     back_up(data, files, output)
-    typer.echo(f"{len(files)} files in {output}")
+    typer.echo(f"{counted(len(files), 'file')} in {output}")
 
 
 def restore(
@@ -76,7 +77,7 @@ def restore(
     if backup is not None:
         if to_time is not None:
             raise InvalidValue("--to-time", to_time, "--from FOLDER beside it: an archive")
-        typer.echo(f"{restore_copy(backup, data)} files in {data}")
+        typer.echo(f"{counted(restore_copy(backup, data), 'file')} in {data}")
         return
     need("fastapi", "server")
     from nearcast.server.archive.restore import read_time, restore_archive, written

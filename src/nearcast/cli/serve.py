@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,10 @@ def serve_command(
         typer.Option(metavar="ADDRESS", help="Where to listen; a key is needed off loopback."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="The port to listen on; 0 picks a free one."
+        ),
     ] = 8080,
     engine: Annotated[
         str, typer.Option(metavar="NAME", help="What does the matching: embedded or spark.")
@@ -49,11 +53,12 @@ def serve_command(
         str | None, typer.Option(metavar="URL", help="The cluster that the pipeline runs on.")
     ] = None,
     require_key: Annotated[
-        bool, typer.Option("--require-key", help="Ask for a key on loopback too, as for a proxy.")
+        bool,
+        typer.Option("--require-key", help="Ask for a key on loopback too, as behind a proxy."),
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name of a server that asks for no key."),
+        typer.Option(metavar="NAME", help="Another host name for a server without keys."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
@@ -65,7 +70,15 @@ def serve_command(
     ] = None,
     private_key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Its key. Both are read again on SIGHUP."),
+        typer.Option(metavar="FILE", help="The key of the certificate. SIGHUP reads both again."),
+    ] = None,
+    map_style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="the shipped basemap",
+            help="A MapLibre style with streets, for the live map; its host sees who looks.",
+        ),
     ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
@@ -93,7 +106,7 @@ def serve_command(
     ] = None,
     retain_updates: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most N of them."),
+        typer.Option(metavar="N", min=1, show_default="10 million", help="Keep at most N updates."),
     ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
@@ -104,13 +117,15 @@ def serve_command(
     cjk: options.CjkOption = False,
     follow: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Be a standby of the server there; needs --data."),
+        typer.Option(
+            metavar="URL", help="Be a standby of the server at this address; needs --data."
+        ),
     ] = None,
     follow_key_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Has a key of the scope admin for that server; or NEARCAST_SERVE_FOLLOW_KEY.",
+            help="A file with a key of scope admin for that server; or NEARCAST_SERVE_FOLLOW_KEY.",
         ),
     ] = None,
     advertise: Annotated[
@@ -212,6 +227,8 @@ def serve_command(
         tls.check()
     elif certificate is not None or private_key is not None:
         raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
+    if map_style is not None and not re.fullmatch(r"https?://[^\s'\";,]+", map_style):
+        raise InvalidValue("--map-style", map_style, "the address of a style: https://HOST/PATH")
     given = options.given_text(stem, stop_words, cjk)
     analyser = options.analyser(stem, stop_words, cjk)
     config = Config(
@@ -235,6 +252,7 @@ def serve_command(
         lead_s=max_lead,
         quotas=quotas,
         tls=tls,
+        map_style=map_style,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
         follow=None if follow is None else follow.rstrip("/"),

@@ -187,7 +187,7 @@ class SparkComparison:
 
     def take(self, rows: list[Row]) -> None:
         """Take the updates of a step of the pipeline; they are compared when it is settled."""
-        for event, op, subscription, message, score in rows:
+        for event, op, subscription, message, score, _ in rows:
             self.comparison.theirs(event + 1, (op, subscription, message, score))
 
     def settle(self, seq: int) -> None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from nearcast.store import Lineage, WebhookTable
 
+_SHOWN = 300  # subscriptions on the map of a notebook
+_LISTED = 10  # and in its table
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -307,7 +309,7 @@ class Engine:
 
     def publish(
         self,
-        id: str | Message | None,
+        id: str | Message | None = None,
         text: str | None = None,
         point: Place | None = None,
         *,
@@ -316,7 +318,7 @@ class Engine:
         ttl: float | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> list[Update]:
-        """Publish a message at a point or over an area; None as its id makes a new one.
+        """Publish a message at a point or over an area; without an id it gets a new one.
 
         A message with this id that is active or in the window is replaced. A ready-made `Message`
         may be given instead of all arguments.
@@ -368,7 +370,21 @@ class Engine:
         where = f"path={str(self._path)!r}" if self._path is not None else "in memory"
         if self._closed:
             return f"<Engine {where}, closed>"
-        return f"<Engine {where}, {len(self):,} subscriptions, {self.seq:,} events>"
+        subscriptions = "1 subscription" if len(self) == 1 else f"{len(self):,} subscriptions"
+        events = "1 event" if self.seq == 1 else f"{self.seq:,} events"
+        return f"<Engine {where}, {subscriptions}, {events}>"
+
+    def _repr_html_(self) -> str:
+        """Show what a notebook shows of it: some of its subscriptions, on a map and as a table."""
+        from html import escape
+
+        from nearcast.events.html import as_html, map_of
+
+        about = f"<p>{escape(repr(self))}</p>"
+        if self._closed:
+            return about
+        some = self.page(limit=_SHOWN)
+        return about + map_of(some) + (as_html(some[:_LISTED]) or "")
 
     def figures(self) -> dict[str, float]:
         """Figures for monitoring: sizes, and the rows that the index has looked at."""
@@ -458,10 +474,11 @@ class Engine:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
-        the event log. The answer has the columns `event` (the row that caused the update), `op`,
-        `subscription`, `message` and `score`. A row that is not valid is refused before any row
-        takes effect; one that does not fit the state of the engine ends the call there, in a
-        `TableError` that carries the updates of the rows before it.
+        the event log. Points and regions may also be WKB, WKT or GeoArrow, in their own columns or
+        in one called `geometry`. The answer has the columns `event` (the row that caused the
+        update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
+        before any row takes effect; one that does not fit the state of the engine ends the call
+        there, in a `TableError` that carries the updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

@@ -28,6 +28,7 @@ class Limits:
     slice_lines: int = 2000
     slice_bytes: int = 1 << 18
     query_characters: int = 4096
+    flat_query_characters: int = 1 << 14
     text_characters: int = 1 << 16
     region_positions: int = 10_000
     page: int = 1000
@@ -46,6 +47,8 @@ class Config:
     tenant `default` with every scope: right on a loopback address only. `lead_s` is how far the
     time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
     of a request may take, and how long its body may pause.
+
+    `map_style` is the address of a MapLibre style that the live map is drawn on.
 
     With `follow` the server is a standby of the one at that address, which `follow_key` opens.
     `advertise` is the address at which the other server of a pair reaches this one. With
@@ -76,6 +79,7 @@ class Config:
     retain_seconds: float | None = None
     retain_updates: int | None = None
     tls: TlsFiles | None = None
+    map_style: str | None = None
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0

@@ -8,7 +8,7 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nearcast.server.headers import HEADERS, as_sent
+from nearcast.server.headers import Headers, as_sent
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import plain_problem
 from nearcast.server.telemetry import Telemetry
@@ -20,10 +20,13 @@ _STREAMS = ("/v1/updates", "/v1/live")
 class RequestLog:
     """Adds headers to every response, measures requests, and logs failures."""
 
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics, telemetry: Telemetry) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: ServerMetrics, headers: Headers, telemetry: Telemetry
+    ) -> None:
         self._app = app
         self._telemetry = telemetry
         self._metrics = metrics
+        self._headers = headers
         self._timers: dict[tuple[str, str, int], object] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +47,7 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = [*message["headers"], *self._headers]
             await send(message)
 
         try:

@@ -54,6 +54,20 @@ def naming_file(path: Path) -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from None
 
 
+@contextmanager
+def reading_file(path: Path) -> Iterator[None]:
+    """The same, where values of the file are read: what cannot be understood is damage."""
+    with naming_file(path):
+        try:
+            yield
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise DamagedStoreError(
+                f"is damaged ({type(error).__name__}: {error}); restore it from a backup"
+            ) from error
+
+
 def open_writer(
     path: Path,
     version: int = VERSION,

@@ -63,6 +63,8 @@ class Lineage:
         self.recording = False
         self._commits: list[NumberedCommit] = []
         self._next: tuple[int, str] | None = None
+        self._counted: tuple[int, str] | None = None  # by the open transaction
+        self._begun: list[PrimaryTerm] | None = None
         self.reload()
 
     def reload(self) -> None:
@@ -75,6 +77,7 @@ class Lineage:
         place, _, self.mark = found.get("position", "0 ").partition(" ")
         self.position = int(place)
         self._notes: list[Note] = []
+        self._counted = self._begun = None
 
     def run(self, name: str, rows: Iterable[Sequence[Any]]) -> int:
         """Execute a statement in the open transaction, and return how many rows it changed."""
@@ -85,16 +88,22 @@ class Lineage:
         return found.rowcount
 
     def count(self) -> None:
-        """Count a commit, at the end of its transaction."""
-        if self.terms:
-            self.position, self.mark = self._next or (self.position + 1, secrets.token_hex(8))
-            self._connection.execute(_PUT, ("position", f"{self.position} {self.mark}"))
+        """Count a commit, at the end of its transaction; it has its numbers once it is made."""
+        if self._begun or self.terms:
+            position, mark = self._next or (self.position + 1, secrets.token_hex(8))
+            self._connection.execute(_PUT, ("position", f"{position} {mark}"))
+            self._counted = position, mark
 
     def committed(self) -> None:
         """Note that the transaction was committed."""
+        if self._counted is not None:
+            self.position, self.mark = self._counted
+        if self._begun is not None:
+            self.terms = self._begun
         if self.recording and self.terms:
             self._commits.append(NumberedCommit(self.position, self.mark, self._notes))
-        self._next, self._notes = None, []
+        self._next = self._counted = self._begun = None
+        self._notes = []
 
     def take(self) -> list[NumberedCommit]:
         """Return the commits since the last call, if they are recorded."""
@@ -107,8 +116,8 @@ class Lineage:
         with self._commit():
             seq, last = self._connection.execute("SELECT seq, last_update FROM state").fetchone()
             term = PrimaryTerm(number, secrets.token_hex(8), self.position + 1, seq, last)
-            self.terms = [*self.terms, term]
-            self.run("about", [("terms", json.dumps(self.terms))])
+            self._begun = [*self.terms, term]
+            self.run("about", [("terms", json.dumps(self._begun))])
 
     def expect(self, position: int, mark: str) -> None:
         """Give the next commit the numbers that it has in the file that this one follows."""
@@ -121,7 +130,7 @@ class Lineage:
             for name, rows in notes:
                 self.run(name, rows)
                 if name == "about":
-                    self.terms = [PrimaryTerm(*each) for each in json.loads(rows[0][1])]
+                    self._begun = [PrimaryTerm(*each) for each in json.loads(rows[0][1])]
 
 
 def fork(

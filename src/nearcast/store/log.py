@@ -90,7 +90,9 @@ class StoredLog:
                     break
                 batch = ColumnRows(_from_store(unpack(_STORED, *packed)))
                 found += entries_of(first, batch, after, limit - len(found), subscription)
-        return found
+        # What memory has comes from there, with its bodies: `complete` adds them to the rest.
+        found = [entry for entry in found if entry.id < recent.first]
+        return found + recent.read(recent.first - 1, limit - len(found), subscription)
 
     def complete(self, entries: Sequence[Entry]) -> list[Entry]:
         """The same entries, each with the body and the `meta` that belong to it."""

@@ -46,7 +46,7 @@ def unpack(schema: pa.Schema, size: int, data: bytes, expected: int | None) -> p
         plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
         batch = pa.ipc.read_record_batch(plain, schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+    except (pa.ArrowException, OSError, EOFError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or ["empty"])[0]
         raise DamagedStoreError(
             f"damaged columns ({reason}); restore the file from a backup"

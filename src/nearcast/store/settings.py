@@ -11,6 +11,7 @@ from typing import Any
 from nearcast.engine.settings import GivenSettings, Settings
 from nearcast.errors import StoreError
 from nearcast.geo import Box
+from nearcast.store.connect import reading_file
 from nearcast.text import Analyser, Vocabulary
 from nearcast.topk import Window
 
@@ -24,8 +25,11 @@ def settle(path: Path, connection: sqlite3.Connection, given: GivenSettings) -> 
         rows = [("settings", json.dumps(_described(settings))), ("history", history)]
         connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
         return settings
-    _compare(path, json.loads(found["settings"]), found["history"], given)
-    return _settings(json.loads(found["settings"]), found["history"])
+    with reading_file(path):
+        kept, history = json.loads(found["settings"]), found["history"]
+        settings = _settings(kept, history)
+    _compare(path, kept, history, given)
+    return settings
 
 
 def _described(settings: Settings) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from nearcast.engine.changes import EngineChanges
@@ -12,7 +14,7 @@ from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import GivenSettings
 from nearcast.errors import DamagedStoreError, InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import Reader, naming_file, open_writer
+from nearcast.store.connect import Reader, naming_file, open_writer, reading_file
 from nearcast.store.lineage import Lineage
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
@@ -21,6 +23,7 @@ from nearcast.store.restore import restore
 from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import put_boxes, put_changes, row_of
+from nearcast.store.sums import check_sums, mark_file, write_sums
 from nearcast.store.wal import WriteAheadLog
 from nearcast.store.webhooks import STATEMENTS, WebhookTable
 
@@ -70,12 +73,13 @@ class Store:
                     f"{path}: is empty, and was not before: it is damaged; restore it from a "
                     "backup, or remove it to begin anew"
                 )
+            check_sums(path)
             self._connection = open_writer(path)
             self._wal = WriteAheadLog(path, self._connection)
             try:
-                with naming_file(path):
-                    with self._wal.transaction():
-                        self.settings = settle(path, self._connection, given)
+                with naming_file(path), self._wal.transaction():
+                    self.settings = settle(path, self._connection, given)
+                with reading_file(path):
                     self.lineage = Lineage(
                         self._connection, self._transaction, _REMEMBER | STATEMENTS
                     )
@@ -136,7 +140,7 @@ class Store:
 
     def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
-        with naming_file(self.path):
+        with reading_file(self.path):
             self._reload()
             self._messages.needed = restore(
                 core, self._connection, self.settings.window, self._snapshots
@@ -165,7 +169,8 @@ class Store:
     def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
         self.webhooks.end(changes.ended)
-        changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
+        others = chain(changes.moved, *(ids.to_pylist() for ids in changes.added))
+        changed = changes.subscriptions | {id: core.subscription(id) for id in others}
         if changed:
             rows = {
                 id: None if one is None else row_of(one, core.attributes.end_of(id))
@@ -179,7 +184,7 @@ class Store:
         for new in changes.boxes:
             put_boxes(connection, new)
             if len(new.ids) < _MANY:
-                self._snapshots.note(new.ids, len(new.ids))
+                self._snapshots.note(new.ids.to_pylist(), len(new.ids))
             else:
                 self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
@@ -238,8 +243,21 @@ class Store:
             with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
+            mark = None if core is None else self._mark()
             with naming_file(self.path):
                 self._connection.close()
+            if mark is not None:
+                write_sums(self.path, mark)
         finally:
             self._wal.close()
             self._lock.release()
+
+    def _mark(self) -> str | None:
+        """Mark the file for its checksums, if it can still be written.
+
+        One that could not be read gets none: it would pass for sound.
+        """
+        if self._sound:
+            with suppress(sqlite3.Error, StoreError), self._transaction(counted=False):
+                return mark_file(self._connection)
+        return None
