@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 SPARK_INSTALL = $(MAKE) --silent $(VENV)/.spark
 
-.PHONY: demo test java lint unit kernels soak bench wheel dist docs first-minute clean
+.PHONY: demo test java lint unit kernels soak lowest bench wheel dist lock locked docs first-minute clean
 
 # Where this is set, each of the many processes would read every source anew, and every test.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,25 +44,45 @@ unit: $(VENV)/.dev kernels
 kernels: $(VENV)/.core
 	@$(BIN)/nearcast kernels build --all
 
-# The long runs, then simulated worlds by many seeds, then the search for examples that break a
-# property: `make soak SEEDS=10000 SEARCH_MINUTES=60`. What the one finds does not keep the others
-# from looking.
+# The long runs, simulated worlds by many seeds, the tests with the lowest versions of all
+# dependencies, then the search for examples that break a property: `make soak SEEDS=10000
+# SEARCH_MINUTES=60`. What one finds does not keep the others from looking.
 soak: $(VENV)/.dev kernels
 	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
 	$(BIN)/python tests/soak/simulate.py --seeds $(or $(SEEDS),10000) || found=1; \
+	$(MAKE) --silent lowest || found=1; \
 	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
+
+# `make lowest PYTEST_ARGS="tests/text tests/store"` for some of them.
+lowest: $(BIN)/python
+	@$(BIN)/python tools/lowest.py $(PYTEST_ARGS)
+
+# Writes down the versions, with hashes, of everything that is used to develop; `make locked` installs
+# exactly those, where `make test` takes the latest that fit.
+lock: $(BIN)/python
+	@$(PIP) uv
+	@$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra dist --universal \
+	--python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet \
+	--output-file requirements-dev.lock
+
+locked: $(BIN)/python requirements-dev.lock
+	@$(PIP) --require-hashes --requirement requirements-dev.lock
+	@$(PIP) --no-deps --editable .
+	@touch $(VENV)/.core $(VENV)/.dev $(VENV)/.docs $(VENV)/.dist
 
 bench: $(VENV)/.core kernels
 	$(BIN)/nearcast bench ingest
 
 # A wheel with its kernels, for this platform and this Python.
-wheel: $(VENV)/.core
+wheel: $(VENV)/.dist
 	@$(BIN)/python tools/wheel.py dist
 
-# What is published: the wheel with its kernels, and the sources; checked, installed and tried.
+# What is published: the wheel with its kernels, the clients alone, and the sources; checked,
+# installed and tried.
 dist: $(VENV)/.dist
 	@rm -rf dist
 	@$(BIN)/python tools/wheel.py dist
+	@$(BIN)/python tools/client.py dist
 	@$(BIN)/python -m build --sdist --outdir dist >/dev/null
 	@$(BIN)/python tools/dist.py dist
 

@@ -1,4 +1,4 @@
-"""Lets a wheel bring compiled kernels: `make wheel` says which, and what they were made for."""
+"""Lets a wheel bring compiled kernels and a bill of materials, as `make wheel` has made them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KernelsHook(BuildHookInterface[Any]):
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the kernels, the tag and the exact dependencies."""
+        """Add the kernels, the tag, the exact dependencies and the bill of materials."""
         del version
         named = os.environ.get("NEARCAST_WHEEL")
         if not named or self.target_name != "wheel":
@@ -27,4 +27,5 @@ class KernelsHook(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["tag"] = about["tag"]
         build_data["dependencies"] = about["dependencies"]
+        build_data["sbom_files"] += [str(path) for path in folder.glob("*.cdx.json")]
         build_data["force_include"][str(folder / "kernels")] = "nearcast/_kernels"

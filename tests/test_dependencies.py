@@ -7,7 +7,10 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MODULES = {"pystemmer": "Stemmer"}  # where the module is not called what the package is
+MODULES = {
+    "pystemmer": "Stemmer",
+    "opentelemetry-api": "opentelemetry",
+}  # where the module is not called what the package is
 
 
 def test_everything_imported_is_a_declared_dependency() -> None:
@@ -21,6 +24,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         + extras["lab"]
         + extras["places"]
         + extras["server"]
+        + extras["otel"]
     )
     names = [re.split(r"[^\w-]", requirement)[0].lower() for requirement in needed]
     allowed = {MODULES.get(name, name.replace("-", "_")) for name in names}

@@ -7,6 +7,10 @@ def test_a_value_is_shown_on_one_line_and_not_at_length() -> None:
     assert show("a\nb") == r"'a\nb'"
     assert len(show("x" * 1000)) == 80
     assert show(10**5000) == "int too large to write out"
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert show(deep) == "list nested too deeply to write out"
 
 
 def test_an_error_inside_a_field_names_both() -> None:

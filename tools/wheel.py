@@ -2,7 +2,8 @@
 
     python tools/wheel.py [FOLDER]
 
-All kernels are compiled, in a separate folder, for the baseline processor of the family.
+All kernels are compiled, in a separate folder, for the baseline processor of the family. The wheel
+has a bill of materials too (PEP 770).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from importlib.metadata import distribution, version
 from pathlib import Path
 
+import sbom
 from nearcast import _kernel_files
 from nearcast.kernels.names import FIRST
 
@@ -36,6 +38,7 @@ def main(target: Path) -> None:
             "dependencies": [f"{name}=={version(name)}" for name in ("numba", "llvmlite")],
         }
         (packed / "wheel.json").write_text(json.dumps(about))
+        sbom.write(packed / sbom.FILE)
         run(
             [
                 sys.executable,

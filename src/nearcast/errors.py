@@ -20,6 +20,8 @@ def show(value: object) -> str:
         text = repr(value)
     except ValueError:  # Python does not write out whole numbers of thousands of digits
         text = f"{type(value).__name__} too large to write out"
+    except RecursionError:
+        text = f"{type(value).__name__} nested too deeply to write out"
     if len(text) <= _LONGEST_VALUE:
         return text
     return f"{text[: _LONGEST_VALUE - _END_OF_A_VALUE - 3]}...{text[-_END_OF_A_VALUE:]}"
@@ -128,10 +130,6 @@ class UnknownMessageError(UnknownIdError):
 
 class KindError(StateError):
     """A top-k subscription treated as a boolean one, or the other way round."""
-
-
-class NotOnSparkError(StateError):
-    """A valid event that the embedded engine takes, and the pipeline on Spark does not yet."""
 
 
 class PastTimeError(StateError):

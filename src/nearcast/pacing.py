@@ -30,12 +30,16 @@ class TokenBucket:
         """Take out that many, whatever is left."""
         self._left = self.left - count
 
+    def wait(self, count: float = 1.0) -> float:
+        """Seconds until that many may be spent; one is enough to overdraw it."""
+        return (1.0 - self._left) / self._rate if self.left < min(1.0, count) else 0.0
+
     def take(self, count: float = 1.0) -> float:
         """Spend that many and return 0, or nothing and return the seconds until one is left."""
-        if self.left < min(1.0, count):
-            return (1.0 - self._left) / self._rate
-        self._left -= count
-        return 0.0
+        wait = self.wait(count)
+        if not wait:
+            self._left -= count
+        return wait
 
     def debt(self) -> float:
         """Seconds until it is no longer overdrawn."""

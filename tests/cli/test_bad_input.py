@@ -98,6 +98,19 @@ def test_with_quarantine_it_is_set_aside_and_the_rest_delivered(
     assert aside.read_bytes().count(b"\n") == 1
 
 
+def test_no_depth_of_json_is_an_internal_failure(tmp_path: Path) -> None:
+    """The interpreter gives up near 1,000, depending on who calls: each is a bad line, no more."""
+    log, aside, out = (tmp_path / name for name in ("log.jsonl", "bad.jsonl", "out.jsonl"))
+    depths = [*range(900, 1000), 100_000]
+    values = ["[" * depth + "]" * depth for depth in depths]
+    lines = [f'{PUBLISH}, "{field}": {value}}}' for value in values for field in ("at", "ttl")]
+    log.write_text("\n".join([GOOD, *lines, PUBLISH + "}"]))
+    arguments = ["--on-error", f"quarantine={aside}", "--output", str(out)]
+    assert main(["replay", str(log), *arguments]) == 0
+    assert aside.read_bytes().count(b"\n") == len(lines)
+    assert out.read_bytes().count(b"\n") == 1
+
+
 def test_a_truncated_gzip_names_the_line_it_ends_in(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

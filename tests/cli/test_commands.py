@@ -13,6 +13,7 @@ from nearcast.index import INDEXES
 from nearcast_lab.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
+COMMAND_LINE = ROOT / "docs" / "how-to" / "command-line.md"
 COMMANDS = [
     *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
     *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "retract"),
@@ -85,6 +86,17 @@ def test_match_tries_a_message_on_the_standing_subscriptions(
     assert found(capfd.readouterr().out) == ["far", "near"]
 
 
+def test_match_points_out_operators_in_small_letters(
+    log: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["match", log, "--query", "sale or storm", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == (
+        "nearcast: 'or' at position 5 is an ordinary word; the operator is OR, in capitals\n"
+    )
+
+
 def test_match_tries_a_query_on_the_messages(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["match", log, "--query", "sale OR storm", "--json"]) == 0
     assert found(capfd.readouterr().out) == ["m1", "m1"]
@@ -126,11 +138,11 @@ def test_the_version_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"nearcast \d+\.\d+\.\d+\n", capfd.readouterr().out)
 
 
-def test_the_readme_names_every_command() -> None:
+def test_a_page_names_every_command() -> None:
     commands = set(typer.main.get_command(app_for([])).commands)  # type: ignore[attr-defined]
     assert commands == set(COMMANDS)
-    readme = (ROOT / "README.md").read_text()
-    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", readme, flags=re.MULTILINE)
+    page = COMMAND_LINE.read_text()
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", page, flags=re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"\w+", row)} == commands
 
 
@@ -147,19 +159,10 @@ def test_the_page_about_indexes_names_each_of_them() -> None:
         assert f"| `{name}` |" in page
 
 
-def test_the_python_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (ROOT / "README.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    assert examples
-    for example in examples:
-        exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own documentation
-    assert "add" in capsys.readouterr().out
-
-
-def test_the_log_of_the_readme_gives_the_update_it_promises(
+def test_the_log_of_the_page_gives_the_update_it_promises(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (log,) = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (log,) = re.findall(r"```json\n(.*?)```", COMMAND_LINE.read_text(), flags=re.DOTALL)
     path = tmp_path / "log.jsonl"
     path.write_text(log)
     assert main(["replay", str(path)]) == 0

@@ -63,7 +63,6 @@ def test_what_is_included(
     ("arguments", "words"),
     [
         (["--include", "body"], "--include: 'body' given; expected message and meta"),
-        (["--include", "message", "--engine", "spark"], "--include: 'message' given; expected"),
     ],
 )
 def test_what_cannot_be_included(

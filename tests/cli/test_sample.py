@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from documented import console, help_examples, words
+from documented import help_examples, words
 from nearcast.cli.main import main
 
 Out = pytest.CaptureFixture[str]
@@ -122,12 +122,3 @@ def test_the_examples_of_the_help_run(capfd: Out) -> None:
         *("sample", "replay", "match", "import", "generate")
     }
     run_all(shown, capfd)
-
-
-@pytest.mark.usefixtures("folder")
-def test_the_first_commands_of_the_documentation_run(capfd: Out) -> None:
-    """As a new user types them, in a new folder; benchmarks have tests of their own."""
-    commands = console("README.md", "## From the command line")
-    assert len(commands) > 3
-    assert all(local(command) or words(command)[0] == "bench" for command in commands)
-    run_all([command for command in commands if local(command)], capfd)

@@ -15,8 +15,10 @@ from nearcast.text import parse_query
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-RUN = ["tutorial", "deal-alerts", "fleet", "nearest-and-best", "warnings", "from-tile38",
-       "from-percolator", "spark-cluster", "python", "durability", "moving", "topk"]  # fmt: skip
+README = ROOT / "README.md"
+RUN = ["README", "tutorial", "model", "command-line", "client", "deal-alerts", "fleet",
+       "nearest-and-best", "warnings", "from-tile38", "from-percolator", "spark-cluster",
+       "python", "durability", "moving", "topk"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -26,7 +28,7 @@ def test_what_a_page_shows_runs(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    (page,) = (path for path in PAGES if path.stem == name)
+    (page,) = (path for path in [README, *PAGES] if path.stem == name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEARCAST_URL", raising=False)
     assert run_page(page, monkeypatch, capfd) > 0

@@ -30,6 +30,14 @@ def test_a_ready_made_subscription_takes_a_time_and_nothing_else() -> None:
     assert engine.subscriptions() == [subscription]
 
 
+def test_a_message_without_an_id_gets_one() -> None:
+    engine = Engine()
+    engine.subscribe("s1", "a", HERE)
+    first, second = (engine.publish(text="a", point=(0, 0))[0].message for _ in range(2))
+    assert first != second
+    assert engine.publish(None, "a", (0, 0))[0].message not in (first, second)
+
+
 @pytest.mark.parametrize("window", [0, -1, 2.5, "5", True])
 def test_a_window_of_messages_is_a_whole_number(window: Any) -> None:
     with pytest.raises(InvalidValue, match="whole number of at least 1"):

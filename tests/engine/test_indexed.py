@@ -103,6 +103,15 @@ def scanned(kind: str) -> list[tuple[Event, list[Update]]]:
     return [(event, scan.apply(event)) for event in map(event_from_json, log)]
 
 
+@pytest.mark.parametrize("value", ["5", "⁵", "５", 5, 5.0, [4, "⁵"]])
+def test_what_equals_a_number_as_text_is_found_too(value: object) -> None:
+    """Strings are compared by NFKC and casefold, also those that read as numbers only then."""
+    for chosen in ("scan", "rarest-term"):
+        engine = Engine(index=chosen)
+        engine.subscribe("s", "p:5")
+        assert len(engine.publish("m", point=(0, 0), properties={"p": value})) == 1, chosen
+
+
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("kind", sorted(WORKLOADS))
 def test_every_workload_gives_the_updates_of_scan(index: str, kind: str) -> None:

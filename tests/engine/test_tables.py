@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+import shapely
 
 from nearcast import Box, Engine, Subscription
 from nearcast.engine.tables import TableError
@@ -50,6 +51,49 @@ def test_anything_that_exports_an_arrow_stream_will_do() -> None:
     assert engine.publish_table(Stream()).num_rows == 1
     with pytest.raises(InvalidValue, match="__arrow_c_stream__"):
         engine.publish_table([1, 2])
+
+
+POINTS = shapely.points([1.0, 99.0, 2.0], [1.0, 1.0, 2.0])
+AREA = shapely.box(0.0, 0.0, 10.0, 10.0)
+XY = [{"x": 1.0, "y": 1.0}, {"x": 99.0, "y": 1.0}, {"x": 2.0, "y": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("point", pa.array(shapely.to_wkb(POINTS))),
+        ("point", pa.array(shapely.to_wkb(POINTS), pa.large_binary())),
+        ("point", pa.array(shapely.to_wkt(POINTS))),
+        ("point", pa.array(["[1, 1]", "POINT (99 1)", ' {"type":"Point","coordinates":[2,2]}'])),
+        ("point", pa.array(XY)),
+        ("geometry", pa.array(shapely.to_wkb(POINTS))),
+        ("geometry", pa.array(XY)),
+        ("geometry", pa.array([shapely.to_wkb(AREA), *shapely.to_wkb(POINTS[1:])])),
+        ("region", pa.array([shapely.to_wkb(each.buffer(0.5)) for each in POINTS])),
+        ("region", pa.array([shapely.to_wkt(each.buffer(0.5)) for each in POINTS])),
+    ],
+)
+def test_places_may_be_as_other_libraries_write_them(name: str, column: pa.Array) -> None:
+    engine = Engine(index="scan")
+    engine.subscribe("s", "x", AREA)
+    updates = engine.publish_table(
+        pa.table({"id": ["a", "b", "c"], "text": ["x"] * 3, name: column})
+    )
+    assert updates["message"].to_pylist() == ["a", "c"]
+
+
+@pytest.mark.parametrize("name", ["region", "geometry"])
+def test_subscriptions_may_have_such_regions_too(name: str) -> None:
+    engine = Engine(index="scan")
+    rings = pa.array([[[list(at) for at in AREA.exterior.coords]]] * 2)
+    for places in (pa.array([shapely.to_wkb(AREA)] * 2), pa.array([AREA.wkt, None]), rings):
+        table = pa.table({"id": ["s", "t"], "query": ["x", "y"], name: places})
+        engine.subscribe_table(table)
+        assert [each.message for each in engine.publish("m", "x", (1, 1))] == ["m"]
+    for wrong in ("POINT (1 1)", "POLYGON ((0 0, 1 1"):
+        table = pa.table({"id": ["s", "t"], "query": ["x", "y"], name: [AREA.wkt, wrong]})
+        with pytest.raises(InvalidValue, match=r"^row 1\."):
+            engine.subscribe_table(table)
 
 
 def test_a_row_that_is_not_valid_is_named_before_any_takes_effect() -> None:

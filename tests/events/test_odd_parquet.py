@@ -38,6 +38,16 @@ def test_a_row_with_broken_text_is_one_bad_event(tmp_path: Path, bad: str) -> No
     assert rf"{bad}: b'\xff\xfe' given" in str(records[broken_row].error)
 
 
+def test_the_size_of_an_object_is_that_of_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    fits, blanks = '{"a":"' + "x" * (65_536 - 9) + '" }', '{"a":1' + " " * 65_530 + "}"
+    columns = {"op": ["publish"] * 3, "id": ["m1", "m2", "m3"], "point": ["[0, 0]"] * 3}
+    pq.write_table(pa.table(columns | {"properties": [fits, blanks, "{}"]}), path)
+    errors = [record.error for record in read(path)]
+    assert [error is None for error in errors] == [True, False, True]
+    assert "this has 65,537" in str(errors[1])
+
+
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     columns = [pa.array(["publish"]), pa.array(["m1"]), pa.array(["a"]), pa.array(["b"])]

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import shapely
 
-from nearcast import Box, Circle, Message, Subscription, Top
+from nearcast import Box, Circle, Message, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
+from nearcast.events import Move
 
 HERE = (151.2, -33.87)
 REGION = Box(0, 0, 1, 1)
@@ -69,11 +71,36 @@ def test_properties_are_copied_and_are_json() -> None:
     for wrong in ([1], "x", {"a": "x" * 65_536}, {"a": object()}, {"a": "\ud800"}):
         with pytest.raises(InvalidValue, match="^properties: .*a JSON object of at most 65,536"):
             Message("m", point=HERE, properties=wrong)  # type: ignore[arg-type]
-    deep: dict[str, object] = {}
-    for _ in range(100_000):
-        deep = {"a": deep}
-    with pytest.raises(InvalidValue, match="nested too deeply"):
+
+
+@pytest.mark.parametrize("depth", [500, 501, 900, 5_000, 100_000])
+@pytest.mark.parametrize("array", [True, False])
+def test_objects_are_nested_up_to_a_fixed_depth(depth: int, array: bool) -> None:
+    """The limit is not that of the interpreter, which depends on who calls."""
+    inner: object = []
+    for _ in range(depth - 2):
+        inner = [inner] if array else {"a": inner}
+    deep = {"a": inner}
+    if depth == 500:
+        assert Message("m", point=HERE, properties=deep).properties == deep
+        return
+    with pytest.raises(InvalidValue, match=r"nested too deeply.* at most 500 objects and arrays"):
         Message("m", point=HERE, properties=deep)
+
+
+def test_places_of_other_libraries_become_ours() -> None:
+    area, place = shapely.box(0, 0, 1, 1), shapely.Point(0.5, 0.25)
+    made = Subscription("s", "a", area, place, Top(1, 1))
+    assert made.region == Polygon(area.__geo_interface__["coordinates"])
+    assert made.point == Message("m", point=place).point == (0.5, 0.25)
+    assert Message("m", region=area).region == made.region == Move("s", area).region
+    with pytest.raises(InvalidValue, match="^region: 'Point' given"):
+        Message("m", region=place)
+
+
+def test_what_stands_beside_each_other_is_not_nested() -> None:
+    wide = {"a": [[] for _ in range(1000)], "b": [{"c": "[{"} for _ in range(1000)], "d": "]" * 600}
+    assert Message("m", point=HERE, properties=wide).properties == wide
 
 
 @pytest.mark.parametrize("field", ["at", "ttl"])

@@ -197,6 +197,17 @@ def test_what_is_no_point_is_named(form: Any, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def test_what_is_nested_too_deeply_is_no_place() -> None:
+    deep: list[object] = [1.0, 2.0]
+    for _ in range(5000):
+        deep = [deep]
+    for kind in ("Polygon", "MultiPolygon"):
+        with pytest.raises(InvalidValue, match=r"^region\.coordinates"):
+            as_region({"type": kind, "coordinates": deep})
+    with pytest.raises(InvalidValue, match="^point"):
+        as_point({"type": "Point", "coordinates": deep})
+
+
 def test_a_missing_field_is_one_still() -> None:
     with pytest.raises(MissingField) as caught:
         as_region({"type": "Circle", "center": [0, 0]})

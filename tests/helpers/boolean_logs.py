@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import event_from_json
 from nearcast.events.log import Record
-from nearcast.spark.scan import PipelineScan
 
 Updates = set[tuple[int, str, str, str]]
 """Event, op, subscription, message."""
@@ -26,7 +26,7 @@ def boolean(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def scanned(log: list[dict[str, Any]], chosen: Settings) -> tuple[Updates, set[int]]:
     """The updates of `scan`, and the positions of the events that it, or a pipeline, refuses."""
-    engine, refused = PipelineScan(chosen), set()
+    engine, refused = Scan(chosen), set()
     found: Updates = set()
     for position, fields in enumerate(log):
         try:

@@ -37,7 +37,8 @@ def run_page(page: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     """Run the blocks of a page, compare what it shows as output, and count what was run.
 
     Files are written, Python has one namespace for the page, commands run one after the other
-    with a server of the test in the place of `nearcast serve`. Pipelines have tests of their own.
+    with a server of the test in the place of `nearcast serve`. Pipelines and benchmarks have tests
+    of their own.
     """
     names: dict[str, Any] = {"__name__": "page"}
     said, ran = "", 0
@@ -68,13 +69,15 @@ def run_commands(
         ran += 1
         if command.startswith("mkdir -p "):
             Path(command.removeprefix("mkdir -p ")).mkdir(parents=True, exist_ok=True)
-        elif command.startswith("nearcast serve ") and command.endswith(" &"):
+        elif command.startswith("nearcast serve "):  # in a terminal of its own, or with &
             server = stack.enter_context(serving())
             monkeypatch.setenv("NEARCAST_URL", server.url)
-        elif not command.startswith("nearcast spark "):
+        elif not command.startswith(("nearcast spark ", "nearcast bench ")):
             address = os.environ.get("NEARCAST_URL", ADDRESS)
             assert main([each.replace(ADDRESS, address) for each in words(command)]) == 0, command
-            out = capfd.readouterr().out
+            out, err = capfd.readouterr()
+            assert err == "" or command.startswith("nearcast listen "), (command, err)
+            assert "\n0 matching" not in f"\n{out}", command
             for line in shown:
                 pattern = ".*".join(map(re.escape, line.split("...")))
                 assert re.search(f"^{pattern}$", out, flags=re.MULTILINE), (line, out)

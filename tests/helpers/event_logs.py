@@ -101,7 +101,7 @@ BAD_RICH: list[Any] = [
 properties: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {},
     optional={
-        "p": st.sampled_from([1, 1.0, 2, 1.5, "1", "x", True, None, [1, "x"], [], {"r": 1}]),
+        "p": st.sampled_from([1, 1.0, 2, 1.5, "1", "¹", "x", True, None, [1, "x"], [], {"r": 1}]),
         "q": st.sampled_from(
             [
                 {"r": "x"},

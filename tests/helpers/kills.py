@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from boolean_logs import records
 from nearcast.engine import Settings, replay
+from nearcast.engine.scan import Scan
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.log import open_log
 from nearcast.spark.events import completed, table_of
-from nearcast.spark.scan import PipelineScan
 from nearcast_lab.workloads.registry import generate
 from patience import PATIENCE_S, wait_until
 from ranked_logs import ranked_log
@@ -220,7 +220,7 @@ class Log:
 
     def expected(self, settings: Settings | None = None) -> pa.Table:
         """The updates of `scan` for what a pipeline takes."""
-        engine, tables, first = PipelineScan(settings), [UPDATE_SCHEMA.empty_table()], 0
+        engine, tables, first = Scan(settings), [UPDATE_SCHEMA.empty_table()], 0
         for path in self.paths:
             rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:

@@ -61,7 +61,7 @@ NEWS: dict[str, Fields] = {
         "op": "move", "id": "t1", "region": _BOX, "point": [0, 0]
     },
 }  # fmt: skip
-"""Events that a pipeline does not know yet, by the beginning of the reason."""
+"""Events with one of the newer features each."""
 
 
 def with_news(log: list[Fields], seed: int) -> list[Fields]:

@@ -16,6 +16,7 @@ import pytest
 from boolean_logs import records
 from crashes import Crash, Crashes
 from naive import Given
+from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import event_from_json
@@ -30,7 +31,6 @@ from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.readers.slices import EventFile
-from nearcast.spark.scan import PipelineScan
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
@@ -50,7 +50,7 @@ def settings_of(world: Given) -> Settings:
 
 def scored(log: list[dict[str, Any]], chosen: Settings) -> tuple[list[Scored], dict[int, str]]:
     """The updates of `scan` in their order, and why it, or a pipeline, refuses other events."""
-    engine = PipelineScan(chosen)
+    engine = Scan(chosen)
     refused: dict[int, str] = {}
     found: list[Scored] = []
     for position, fields in enumerate(log):

@@ -20,7 +20,12 @@ SUBS, MESSAGES, MATCH = "/v1/subscriptions", "/v1/messages", "/v1/match"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     limits = Limits(
-        body_bytes=5000, query_characters=50, text_characters=100, region_positions=100, listened=2
+        body_bytes=5000,
+        query_characters=40,
+        flat_query_characters=50,
+        text_characters=100,
+        region_positions=100,
+        listened=2,
     )
     with serving(limits=limits) as served:
         served.http.put("/v1/subscriptions/bool", json=IPAD)
@@ -69,6 +74,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", SUBS, IPAD | {"query": "(ipad"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "NOT a"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "x" * 51}, 422, "invalid-value", "query"),
+    ("POST", SUBS, IPAD | {"query": f"({'x' * 39})"}, 422, "invalid-value", "query"),
     ("POST", SUBS, IPAD | {"region": BIG}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": MANY}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
@@ -85,6 +91,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("PATCH", f"{SUBS}/bool", {"ttl": 5}, 422, "missing-field", "region"),
     ("PATCH", f"{SUBS}/bool", {"region": BOX, "ttl": 0}, 422, "invalid-value", "ttl"),
     ("PATCH", f"{SUBS}/bool", {"region": BOX, "query": "a"}, 422, "invalid-value", "query"),
+    ("PUT", f"{SUBS}/bool", IPAD | {"id": "other"}, 422, "invalid-value", "id"),
     ("PATCH", f"{SUBS}/none", {"region": BOX}, 404, "unknown-subscription", None),
     ("POST", MESSAGES, {}, 422, "missing-field", "point"),
     ("POST", MESSAGES, SALE | {"text": 5}, 422, "invalid-value", "text"),
@@ -155,8 +162,7 @@ REQUESTS: list[tuple[str, str, dict[str, str], bytes, int]] = [
     ("GET", f"{SUBS}?limit=0", {}, b"", 422),
     ("GET", f"{SUBS}?limit=many", {}, b"", 422),
     ("GET", f"{SUBS}?limit=1001", {}, b"", 422),
-    ("GET", f"{SUBS}?after=x", {}, b"", 422),
-    ("GET", f"{SUBS}?after=%00%C3%A9", {}, b"", 422),
+    ("GET", f"{SUBS}?after={'x' * 256}", {}, b"", 422),
     ("GET", f"{SUBS}?bbox=1,2,3", {}, b"", 422),
     ("GET", f"{SUBS}?bbox=1,2,3,x", {}, b"", 422),
     ("GET", f"{SUBS}?bbox=0,1,1,0", {}, b"", 422),
@@ -217,7 +223,13 @@ def test_a_body_without_a_length_is_measured_as_it_comes(server: Served) -> None
 
 def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
     good = server.post("/v1/queries", {"query": "pizza NOT pineapple"}).json()
-    assert good == {"valid": True, "terms": ["pineapple", "pizza"], "operands": [], "hints": []}
+    assert good == {
+        "valid": True,
+        "reads": "pizza AND NOT pineapple",
+        "terms": ["pineapple", "pizza"],
+        "operands": [],
+        "hints": [],
+    }
     rich = server.post("/v1/queries", {"query": 'pizza or "red wine" NOT price:>9'}).json()
     assert rich["terms"] == ["or", "pizza", "red", "wine"]
     assert rich["operands"] == [
@@ -230,4 +242,10 @@ def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
     top = {"query": "a OR b", "top": {"k": 1, "alpha": 0}}
     assert server.post("/v1/queries", top).json()["valid"] is False
     bag = server.post("/v1/queries", top | {"query": "a or b"}).json()
-    assert bag == {"valid": True, "terms": ["a", "b", "or"], "operands": [], "hints": []}
+    assert bag == {
+        "valid": True,
+        "reads": "a b or",
+        "terms": ["a", "b", "or"],
+        "operands": [],
+        "hints": [],
+    }

@@ -13,13 +13,7 @@ from served import serving
 ADDRESS = "http://127.0.0.1:8080"
 
 
-@pytest.mark.parametrize(
-    ("document", "heading"),
-    [("README.md", "## As a server"), ("docs/reference/server.md", "# The server")],
-)
 def test_the_commands_of_the_documentation_run(
-    document: str,
-    heading: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -27,7 +21,7 @@ def test_the_commands_of_the_documentation_run(
     """Subscribe, listen, publish, and hear of it; the server is one of the test."""
     monkeypatch.chdir(tmp_path)
     assert main(["sample", "--output", "sample.jsonl"]) == 0
-    commands = console(document, heading)
+    commands = console("docs/reference/server.md", "# The server")
     assert commands.pop(0).startswith("nearcast serve --data deals &")
     with serving() as server:
         monkeypatch.setenv("NEARCAST_URL", server.url)

@@ -28,7 +28,7 @@ def test_metrics_count_what_happened(server: Served) -> None:
         family.name: family
         for family in text_string_to_metric_families(server.http.get("/metrics").text)
     }
-    values = {name: family.samples[0].value for name, family in families.items()}
+    values = {name: found.samples[0].value for name, found in families.items() if found.samples}
     assert values["nearcast_publishes"] >= 1
     assert values["nearcast_updates"] >= 1
     assert values["nearcast_subscriptions"] == 1

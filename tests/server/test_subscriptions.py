@@ -90,7 +90,21 @@ def test_removed_once(server: Served) -> None:
     assert server.http.get("/v1/subscriptions/s1/results").status_code == 404
 
 
-def test_pages_are_linked_by_cursors(server: Served) -> None:
+def test_null_is_the_same_as_absent_and_unknown_fields_are_passed_over(server: Served) -> None:
+    path, nothing = "/v1/subscriptions/s1", {"id": None, "meta": None, "top": None, "other": 5}
+    assert server.http.put(path, json=IPAD | nothing).status_code == 201
+    assert server.http.patch(path, json={"region": IPAD["region"]} | nothing).status_code == 200
+
+
+def test_a_query_may_have_as_many_conjuncts_as_anywhere(server: Served) -> None:
+    words = [f"word{number:04}" for number in range(1025)]
+    most, more = " OR ".join(words[:-1]), " OR ".join(words)
+    assert server.post("/v1/subscriptions", {"query": most}).status_code == 201
+    refused = server.post("/v1/subscriptions", {"query": more})
+    assert refused.json()["type"] == "urn:nearcast:problem:invalid-query"
+
+
+def test_pages_go_on_after_an_id(server: Served) -> None:
     for number in range(5):
         server.http.put(f"/v1/subscriptions/s{number}", json=IPAD)
     seen, cursor = [], None
@@ -102,6 +116,10 @@ def test_pages_are_linked_by_cursors(server: Served) -> None:
         if cursor is None:
             break
     assert seen == [["s0", "s1"], ["s2", "s3"], ["s4"]]
+    rest = server.http.get("/v1/subscriptions", params={"after": "s2x"}).json()
+    assert [each["id"] for each in rest["subscriptions"]] == ["s3", "s4"]
+    first = server.http.get("/v1/subscriptions", params={"after": "", "limit": 1}).json()
+    assert [each["id"] for each in first["subscriptions"]] == ["s0"]
 
 
 def test_a_list_can_be_cut_to_a_box(server: Served) -> None:

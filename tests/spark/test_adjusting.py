@@ -256,7 +256,10 @@ def observed(loads: LoadCounters, plan: Plan, messages: list[int], busy: float =
     point = np.zeros((1, 4))
     texts = HashedTexts(np.array([0, 1]), np.array([sum(messages)], np.uint64))
     sample = MessageBatch(
-        ShardMessages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)), pa.array([""])
+        ShardMessages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)),
+        pa.array([""]),
+        pa.nulls(1, pa.string()),
+        np.zeros(1, np.bool_),
     )
     loads.observe(plan, 0.0, workers, point, sample)
 

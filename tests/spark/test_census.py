@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from nearcast.engine.matching import ScannedMessages
+from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.spark.driver import census
 from nearcast.spark.driver.census import Census, read_census
-from nearcast.spark.scan import PipelineScan
 from small_pipeline import Small, churn, write_events
 
 
@@ -44,7 +44,7 @@ def test_counts_are_those_of_what_there_is(
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3
     lasting = ScannedMessages()
-    scan = PipelineScan(Settings(), active=lasting)
+    scan = Scan(Settings(), active=lasting)
     points: list[Any] = []
     for fields in log:
         event = event_from_json(fields)

@@ -1,7 +1,4 @@
-"""What the registrar refuses, however often the ledger forgets ids, or is restored.
-
-`PipelineScan` says what a pipeline refuses; what it leaves, `scan` takes with the same updates.
-"""
+"""What the registrar refuses, however often the ledger forgets ids, or is restored."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from boolean_logs import records
+from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
@@ -22,7 +20,6 @@ from nearcast.geo import Box
 from nearcast.spark import ledger
 from nearcast.spark.events import table_of
 from nearcast.spark.registrar import Registrar
-from nearcast.spark.scan import PipelineScan
 from nearcast.topk import Window
 
 BOX = {"type": "Box", "bbox": [0.0, 0.0, 5.0, 5.0]}
@@ -59,6 +56,9 @@ def log_of(given: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
             event |= {"text": "x"} | more
         elif op == "subscribe":
             event |= {"query": query} | ({"top": TOP} if "point" in place else {})
+            event |= {"ttl": more["ttl"]} if "ttl" in more else {}
+        elif op == "move" and more.get("ttl", 0) > 1:
+            event["ttl"] = more["ttl"]
         if "at" in later:
             event["at"] = now + later["at"]
             now = max(now, event["at"])
@@ -87,20 +87,20 @@ def restored(registrar: Registrar, settings: Settings) -> ledger.Ledger:
     known, now = old._known[: old._places], old.now
     owned = known["owner"] >= 0
     active = known["until"] > (-np.inf if np.isnan(now) else now)
-    entries, ids = old.recent(100), old._ids[: old._places]
+    ids = old._ids[: old._places]
     state = {
         "active": ids[active].copy(),
         "until": known["until"][active].copy(),
+        "active_seq": known["seq"][active].copy(),
         "now": np.array([now]),
         "next": np.array([old.next]),
-        "ring": np.ascontiguousarray(entries[:, :2]),
-        "ring_times": np.ascontiguousarray(entries[:, 2]).view(np.float64),
-        "ring_ends": np.ascontiguousarray(entries[:, 3]).view(np.float64),
+        "ring": old.recent(),
     }
-    ranked = known["owner"][owned & known["ranked"]]
-    return ledger.Ledger.restored(
-        settings.window, state, ids[owned].copy(), known["owner"][owned].copy(), old._ended, ranked
+    some = known[owned]
+    standing = ledger.StandingIds(
+        ids[owned].copy(), some["owner"].copy(), some["lapse"].copy(), some["ranked"].copy()
     )
+    return ledger.Ledger.restored(settings.window, state, standing, old._ended)
 
 
 REUSED = [
@@ -122,11 +122,8 @@ def test_the_same_events_are_refused_for_the_same_reasons(
 ) -> None:
     settings = Settings(window, Box(0.0, 0.0, 6.0, 6.0))
     log = list(log_of(given))
-    updates, expected = taken(log, PipelineScan(settings))
-    good = [number for number in range(len(log)) if number not in expected]
-    plain, refused = taken([log[number] for number in good], Scan(settings))
-    assert refused == {}
-    assert [(good[number], update) for number, update in plain] == updates
+    scan = Scan(settings)
+    _, expected = taken(log, scan)
     registrar, entered = Registrar(settings), 0
     found: dict[int, str] = {}
     for start in range(0, len(log), at_once):
@@ -138,33 +135,25 @@ def test_the_same_events_are_refused_for_the_same_reasons(
             registrar.ledger = restored(registrar, settings)
     assert found == expected
     assert registrar.ledger.next == entered
-    recent = registrar.ledger.recent(100)
-    assert len(recent) == registrar.ledger.next - registrar.ledger.first
-
-
-def test_what_a_reused_id_does_to_top_k() -> None:
-    """The id of a message that ended is free; what ended keeps top-k away while in the window."""
-    settings = Settings(Window(count=2), Box(0.0, 0.0, 6.0, 6.0))
-    _, refused = taken(list(log_of(REUSED)), PipelineScan(settings))
-    assert {place: error.split(" is not known")[0] for place, error in refused.items()} == {
-        2: "id: replacing a message",
-        3: "top: a top-k subscription, while the window has messages with ttl,",
-        6: "ttl: a message that ends, beside top-k subscriptions,",
-        7: "region: a top-k subscription in a region",
-    }
+    assert isinstance(scan.rankings, PlainRankings)
+    window = list(scan.rankings.window)
+    assert registrar.ledger.size == len(window)
+    known = [[each.at, each.end if each.message.ttl else np.nan] for each in window]
+    times = registrar.ledger.recent()[:, 2:4].copy().view(np.float64)
+    assert np.array_equal(times, np.array(known).reshape(-1, 2), equal_nan=True)
 
 
 def test_an_active_message_is_known_when_ids_of_others_are_forgotten() -> None:
-    """It left the window long ago, and only that it is active keeps its id in use."""
+    """It left the window long ago, and only that it is active keeps its id known."""
     names = ["a", *map(str, range(20)), "a"]
     log: list[dict[str, Any]] = [
         {"op": "publish", "id": id, "text": "x", "point": [1.0, 1.0]} for id in names
     ]
     log[0]["ttl"] = 9.0
     registrar = Registrar(Settings(Window(count=2)))
-    refused = []
+    replaced = []
     for start in range(0, len(log), 3):
         some = log[start : start + 3]
         reading = registrar.read(table_of(records(some)), np.arange(start, start + len(some)))
-        refused += [start + refusal.row for refusal in reading.refusals]
-    assert refused == [len(log) - 1]
+        replaced += reading.old.tolist()
+    assert replaced == [-1] * (len(log) - 1) + [0]

@@ -213,6 +213,38 @@ def test_it_runs_in_a_session_that_the_user_has(spark: SparkSession, events: Pat
     assert mine.catalog.tableExists("mine")
 
 
+def test_updates_carry_messages_and_meta(spark: SparkSession) -> None:
+    """As columns of text and of JSON; what was removed has no message."""
+    box = {"type": "Box", "bbox": [0.0, 0.0, 4.0, 4.0]}
+    rows = [
+        {"op": "subscribe", "id": "s", "query": "x:1", "region": box, "meta": {"who": "me"}},
+        {"op": "publish", "id": "m", "text": "a", "point": [1.0, 2.0], "ttl": 9.0,
+         "properties": {"x": 1}},
+        {"op": "publish", "id": "m", "point": [9.0, 9.0], "ttl": 9.0, "properties": {"x": 1}},
+    ]  # fmt: skip
+    given = [json.dumps(row) for row in rows]
+    columns = ["op", "id", "query", "region", "text", "point", "ttl", "properties", "meta"]
+    fields = [
+        f.get_json_object("value", f"$.{name}").cast("double" if name == "ttl" else "string")
+        for name in columns
+    ]
+    frame = spark.createDataFrame(
+        [(n, row) for n, row in enumerate(given)], "seq long, value string"
+    )
+    frame = frame.select("seq", *(one.alias(n) for one, n in zip(fields, columns, strict=True)))
+    found = match_stream(frame, workers=2, include=("message", "meta")).orderBy("event").collect()
+    assert [row.asDict() for row in found] == [
+        {"event": 1, "op": "add", "subscription": "s", "message": "m", "score": None, "text": "a",
+         "point": "[1.0,2.0]", "region": None, "properties": '{"x":1}', "meta": '{"who":"me"}'},
+        {"event": 2, "op": "remove", "subscription": "s", "message": "m", "score": None,
+         "text": None, "point": None, "region": None, "properties": None, "meta": '{"who":"me"}'},
+    ]  # fmt: skip
+    with pytest.raises(InvalidValue, match="include"):
+        match_stream(frame, include=["body"])
+    with pytest.raises(InvalidValue, match="workers"):
+        match_stream(frame, workers=0)
+
+
 def test_a_stream_without_a_state_is_refused(spark: SparkSession, events: Path) -> None:
     with pytest.raises(InvalidValue, match="state: None given; expected a folder"):
         match_stream(streamed(spark, events))
@@ -227,7 +259,7 @@ def test_an_unknown_partitioner_is_refused(spark: SparkSession, events: Path) ->
     ("change", "said"),
     [
         ({"settings": {"window": [5, None]}}, "belongs to a pipeline with other settings"),
-        ({"kind": "something else"}, "holds 'something else' of version 4"),
+        ({"kind": "something else"}, "holds 'something else' of version 5"),
         ({"version": 999}, "of version 999, this reads"),
     ],
 )

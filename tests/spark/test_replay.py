@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from mixed_logs import mixed_log, with_news
-from nearcast.engine import Quarantine, Settings, stop_at, update_line
-from nearcast.engine.replay import Refusal
-from nearcast.errors import NearcastError, QueryError, SourceError
-from nearcast.events import Event, Record, open_log
+from nearcast.engine import Engine, Quarantine, Settings, stop_at, update_line
+from nearcast.engine.replay import Refusal, replay
+from nearcast.errors import QueryError, SourceError
+from nearcast.events import Record, open_log
+from nearcast.events.bodies import NOTHING, Include
 from nearcast.geo import Box
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.replay import replay_steps
-from nearcast.spark.scan import PipelineScan
 from nearcast.topk import Window
 
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
@@ -34,36 +34,34 @@ def write(path: Path, log: list[dict[str, Any]]) -> Path:
     return path
 
 
-def by_scan(path: Path, settings: Settings, refuse: Refusal, out: list[bytes]) -> None:
-    engine = PipelineScan(settings)
+def by_scan(
+    path: Path, settings: Settings, refuse: Refusal, out: list[bytes], include: Include = NOTHING
+) -> None:
+    window, space = settings.window, settings.space
+    engine = Engine(
+        index="scan", window_count=window.count, window_seconds=window.seconds, space=space
+    )
     with open_log(path) as log:
-        for record in log:
-            try:
-                updates = engine.apply(event_of(record))
-            except NearcastError as error:
-                refuse(record, error)
-            else:
-                out.extend(update_line(record.position, update) for update in updates)
-
-
-def event_of(record: Record) -> Event:
-    if record.event is None:
-        assert record.error is not None
-        raise record.error
-    return record.event
+        for position, updates in replay(log, engine, refuse):
+            out.extend(update_line(position, update, include) for update in updates)
 
 
 def by_pipeline(
-    path: Path, settings: Settings, refuse: Refusal, out: list[bytes], step_records: int = 40
+    path: Path,
+    settings: Settings,
+    refuse: Refusal,
+    out: list[bytes],
+    step_records: int = 40,
+    include: Include = NOTHING,
 ) -> None:
     with open_log(path) as log:
         found = replay_steps(
             log, refuse, runner=InlineRunner(), settings=settings, workers=3,
             partitioner="space-grid", folder=path.with_suffix(".folder"),
-            step_records=step_records,
+            step_records=step_records, include=include,
         )  # fmt: skip
         for position, updates in found:
-            out.extend(update_line(position, update) for update in updates)
+            out.extend(update_line(position, update, include) for update in updates)
 
 
 @pytest.fixture(autouse=True)
@@ -92,8 +90,22 @@ def test_updates_and_quarantine_are_those_of_scan_to_the_byte(
     assert outs[0]
     assert outs[1] == outs[0]
     assert asides[1].getvalue().splitlines() == asides[0].getvalue().splitlines()
-    assert asides[1].getvalue().count(b"not known to the pipeline on Spark yet") > 10
     assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("include", [Include(), Include(meta=False), Include(message=False)])
+def test_bodies_and_meta_are_those_of_scan_to_the_byte(tmp_path: Path, include: Include) -> None:
+    log = with_news(mixed_log(5, 160), 5)
+    for number, fields in enumerate(log):
+        if fields["op"] == "subscribe" and number % 3:
+            fields["meta"] = {"from": number}
+    path = write(tmp_path / "log.jsonl", log)
+    outs: list[list[bytes]] = [[], []]
+    by_scan(path, Settings(), Quarantine(io.BytesIO()), outs[0], include)
+    by_pipeline(path, Settings(), Quarantine(io.BytesIO()), outs[1], include=include)
+    assert outs[1] == outs[0]
+    for name, wanted in (("body", include.message), ("meta", include.meta)):
+        assert any(f'"{name}"'.encode() in line for line in outs[0]) == wanted
 
 
 @pytest.mark.parametrize("step_records", [2, 1000])

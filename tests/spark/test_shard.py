@@ -20,19 +20,39 @@ from nearcast.engine.settings import Settings
 from nearcast.events.fields import UPDATE_OPS
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
-from nearcast.spark.driver.placing import place_whole
+from nearcast.spark.asking import ExactMatching
+from nearcast.spark.driver.actives import Actives
+from nearcast.spark.driver.placing import past_messages, place_whole
 from nearcast.spark.events import table_of
 from nearcast.spark.registrar import Registrar
-from nearcast.spark.workers.messages import messages_of
+from nearcast.spark.workers.messages import WantedOfMessages, messages_of
 from nearcast.spark.workers.shard import Shard
+from nearcast.spark.workers.tasks import ShardMatching
 from nearcast.topk import Window
 
 PLAN = Plan("shared", 1, "shared", Grid(-180.0, -90.0, 180.0, 90.0, 1, 1), np.zeros(1, np.int32))
 WINDOWS = st.sampled_from([Window(), Window(count=2), Window(seconds=1.5)])
 
 
+class ListedUpdates:
+    """Takes the updates that a task would write to a file."""
+
+    includes = False
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str, str, str]] = []
+
+    def write(self, seq: Any, names: pa.Array, ids: pa.Array, ops: Any) -> None:
+        ops = [UPDATE_OPS[op] for op in ops.tolist()]
+        self.found += zip(seq.tolist(), ops, names.to_pylist(), ids.to_pylist(), strict=True)
+
+
 @settings(deadline=None, max_examples=60)
-@given(log=logs().map(boolean), cuts=st.lists(st.integers(0, 24), max_size=4), window=WINDOWS)
+@given(
+    log=st.booleans().flatmap(lambda rich: logs(rich=rich)).map(boolean),
+    cuts=st.lists(st.integers(0, 24), max_size=4),
+    window=WINDOWS,
+)
 def test_batches_of_any_size_give_the_updates_of_scan(
     log: list[dict[str, Any]], cuts: list[int], window: Window
 ) -> None:
@@ -41,8 +61,8 @@ def test_batches_of_any_size_give_the_updates_of_scan(
     expected, refused = scanned(log, chosen)
     table = table_of(records(log))
     registrar = Registrar(chosen)
-    found: list[tuple[int, str, str, str]] = []
-    found_refused = set()
+    file: Any = ListedUpdates()
+    actives, found_refused = Actives(), set()
     with TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         described = Shard(memory).describe()
@@ -52,20 +72,18 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             reading = registrar.read(events, seq)
             found_refused |= {start + refusal.row for refusal in reading.refusals}
             shard = Shard.attach(memory, described)
-            shard.apply(place_whole(PLAN, reading.log, reading.changes).shards[0])
+            past = past_messages(reading.log, actives.of)
+            operations = place_whole(PLAN, reading.log, reading.changes, past).shards[0]
+            actives.follow(reading.log)
+            shard.apply(operations)
             described = json.loads(json.dumps(shard.describe()))
-            texts = messages_of(events, seq, reading.messages, chosen.analyser)
-            matches = shard.match(texts.messages)
-            numbers = texts.messages.number[matches.places]
-            names = shard.names_of(matches.owners).to_pylist()
-            ids = texts.ids.take(pa.array(numbers)).to_pylist()
-            adds = ["add"] * len(names)
-            found += zip(texts.messages.seq[numbers].tolist(), adds, names, ids, strict=True)
-            changed = shard.changed()
-            ops = [UPDATE_OPS[op] for op in changed.ops.tolist()]
-            names = shard.names_of(changed.owners).to_pylist()
-            ids = shard.held.names_of(changed.slots).to_pylist()
-            found += zip(changed.seq.tolist(), ops, names, ids, strict=True)
+            more = WantedOfMessages(everyone=True, bodies=True)
+            texts = messages_of(events, seq, reading.matched, chosen.analyser, more)
+            matching = ShardMatching(file, shard, PLAN, None, ExactMatching(chosen.analyser))
+            matching.match(texts)
+            matching.change(slice(None))
+            matching.replace(operations, slice(None))
+    found = file.found
     assert found_refused == refused
     assert len(found) == len(set(found))
     assert set(found) == expected

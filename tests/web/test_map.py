@@ -27,7 +27,9 @@ def test_a_drawn_region_gets_a_match_that_lights_up_and_is_listed(
     page = watch.open(f"{site.url}/{SYDNEY}")
     page.get_by_role("button", name="Draw").click()
     drag(page, (640, 320), (720, 320))
-    expect(page.locator("#where-says")).to_have_text("Shown on the map.")
+    expect(page.locator("#where-says")).to_have_text(
+        re.compile(r"^Shown on the map: radius 2\.\d+ km, 20 km²\.$")
+    )
 
     query = page.get_by_label("What do you want to hear about?")
     query.press_sequentially("pizza AND")
@@ -36,7 +38,7 @@ def test_a_drawn_region_gets_a_match_that_lights_up_and_is_listed(
     expect(says.locator("mark")).to_have_text("AND")
     expect(query).to_have_attribute("aria-invalid", "true")
     query.press_sequentially(" (cheap OR free)")
-    expect(says).to_have_text("Understood: cheap, free, pizza")
+    expect(says).to_have_text("Understood: pizza AND (cheap OR free)")
     page.get_by_role("button", name="Subscribe").click()
     expect(page.locator("#mine > li")).to_contain_text("pizza AND (cheap OR free)")
 

@@ -27,5 +27,8 @@ def test_objects_that_move_and_subscriptions_without_a_region_or_a_query(
     site.post("/v1/messages", BUS | {"point": [151.22, -33.87]})
     expect(page.locator("#matches li.change.mine")).to_have_count(2)
     expect(page.locator("#matches li.change").first).to_contain_text("again for")
+    trails = page.locator("#effects")
+    expect(trails).to_have_attribute("data-objects", "1")
     site.http.delete("/v1/messages/bus-7")
+    expect(trails).to_have_attribute("data-objects", "0")
     expect(page.locator("#matches li.remove.mine")).to_have_count(2)

@@ -37,7 +37,7 @@ from nearcast.active.kernels.layout import (
     more_slots,
 )
 from nearcast.active.kernels.moves import DONE, MORE_FOUND
-from nearcast.active.store import ActiveChanges, Ended, MessageTerms, cancel
+from nearcast.active.store import ActiveChanges, Ended, MessageTerms, cancel, count_living
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Index, Matches
 from nearcast.index.ap_plus_tree import ApPlusTree
@@ -336,6 +336,10 @@ class LeafMessages:
     def cancel(self, slot: int) -> None:
         """End a message now; it is taken out like those that have ended."""
         cancel(self._state, slot)
+
+    def living(self, now: float) -> int:
+        """How many messages have not ended by `now`."""
+        return count_living(self._state, now)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now; sweep once in a while."""

@@ -102,6 +102,12 @@ def cancel(state: ActiveArrays, slot: int) -> None:
         state.due_at[CANCELLED] = 0
 
 
+def count_living(state: ActiveArrays, now: float) -> int:
+    """How many messages have not ended by `now`; some that have may not have been taken out yet."""
+    slots = state.heap[FIRST : FIRST + int(state.counts[LIVE])]
+    return int(np.count_nonzero(state.messages[slots, END] > now))
+
+
 class ActiveStore:
     """Keeps active messages by *slot*, a number that stays theirs until they end.
 
@@ -229,6 +235,10 @@ class ActiveStore:
     def cancel(self, slot: int) -> None:
         """End a message now; it is taken out like those that have ended."""
         cancel(self._state, slot)
+
+    def living(self, now: float) -> int:
+        """How many messages have not ended by `now`."""
+        return count_living(self._state, now)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner_counting, kernel, read_only
-from nearcast.arrays.types import Bytes, Int64s
+from nearcast.arrays.types import Bytes, Int32s, Int64s
 
 Slots = npt.NDArray[np.uint64]
 """A slot whose second word is all ones is free."""
@@ -150,6 +150,27 @@ def move_slots(old: Slots, new: Slots) -> None:
     for at in range(len(old)):
         if old[at, 1] != _EMPTY:
             put(new, old[at, 0], old[at, 1], _value_in(old[at, 1]))
+
+
+@kernel
+def put_all(slots: Slots, hashes: Slots, values: Int32s) -> None:
+    """Enter keys that are not there, row i of `hashes` with `values[i]`."""
+    for i in range(len(hashes)):
+        put(slots, hashes[i, 0], hashes[i, 1], values[i])
+
+
+@kernel
+def find_all(slots: Slots, hashes: Slots, values: Int32s) -> None:
+    """Look up keys; `values` gets their numbers, or NOTHING."""
+    for i in range(len(hashes)):
+        values[i] = find(slots, hashes[i, 0], hashes[i, 1])
+
+
+@kernel
+def remove_all(slots: Slots, hashes: Slots) -> None:
+    """Take keys out."""
+    for i in range(len(hashes)):
+        remove(slots, hashes[i, 0], hashes[i, 1])
 
 
 @kernel

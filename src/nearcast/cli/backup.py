@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nearcast.cli.counts import counted
+from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
 from nearcast.store.copies import back_up, restore_copy
 
@@ -41,19 +43,45 @@ def backup(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidValue("--output", str(output), "a new or empty folder")
     back_up(data, files, output)
-    typer.echo(f"{len(files)} files in {output}")
+    typer.echo(f"{counted(len(files), 'file')} in {output}")
 
 
 def restore(
-    backup: Annotated[
-        Path, typer.Option(metavar="DIR", help="A folder that `nearcast backup` has made.")
-    ],
     data: Annotated[Path, typer.Option(metavar="DIR", help="A new folder to serve from.")],
+    backup: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder that `nearcast backup` has made.")
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FOLDER", help="What `nearcast serve --archive` was given."),
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            show_default="the latest",
+            help="Of an archive: as it was then; 2026-11-18T14:30:00Z, or seconds since 1970.",
+        ),
+    ] = None,
 ) -> None:
-    """Make the data of a server from a backup, which is verified and stays as it is.
+    """Make the data of a server from a backup, or from its archive as it was at a time.
+
+    What is read is verified and stays as it is.
 
     [bold]Example[/bold]
 
       nearcast restore --backup deals-monday --data deals
     """
-    typer.echo(f"{restore_copy(backup, data)} files in {data}")
+    if (backup is None) == (archive is None):
+        raise InvalidValue("--backup", backup and str(backup), "either --backup or --from")
+    if backup is not None:
+        if to_time is not None:
+            raise InvalidValue("--to-time", to_time, "--from FOLDER beside it: an archive")
+        typer.echo(f"{counted(restore_copy(backup, data), 'file')} in {data}")
+        return
+    need("fastapi", "server")
+    from nearcast.server.archive.restore import read_time, restore_archive, written
+
+    time = float("inf") if to_time is None else read_time(to_time)
+    for tenant in restore_archive(archive or "", data, time):
+        typer.echo(f"{tenant.name}: commit {tenant.position} of {written(tenant.time)}")

@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def config_command(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Show what serve and spark run would do now: every setting, and where it comes from.
 

@@ -36,7 +36,10 @@ def demo(
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="The port to listen on; 0 picks a free one."
+        ),
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser where there is one.")

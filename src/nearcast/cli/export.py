@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from nearcast.cli import options
+from nearcast.cli.counts import counted
 from nearcast.cli.progress import progress_of
 from nearcast.cli.replay import refusal
 from nearcast.engine import Engine, history_from
@@ -78,7 +79,9 @@ def export_command(
             messages += isinstance(event, Publish)
             subscriptions += isinstance(event, Subscribe)
     if sys.stderr.isatty():
-        sys.stderr.write(f"nearcast: {messages:,} messages, {subscriptions:,} subscriptions\n")
+        sys.stderr.write(
+            f"nearcast: {counted(messages, 'message')}, {counted(subscriptions, 'subscription')}\n"
+        )
 
 
 def _seconds(latest: str) -> float:
@@ -164,8 +167,8 @@ def import_command(
         sys.stdout.write(msgspec.json.encode(done).decode() + "\n")
     elif sys.stderr.isatty():
         sys.stderr.write(
-            f"nearcast: {applied:,} events, {updates:,} updates; {path} has "
-            f"{done['subscriptions']:,} subscriptions\n"
+            f"nearcast: {counted(applied, 'event')}, {counted(updates, 'update')}; {path} has "
+            f"{counted(done['subscriptions'], 'subscription')}\n"
         )
 
 

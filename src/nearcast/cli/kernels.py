@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from nearcast import _kernel_files
+from nearcast.cli.counts import counted
 from nearcast.errors import InvalidValue
 
 kernels = typer.Typer(invoke_without_command=True)
@@ -94,7 +95,9 @@ def _print(report: dict[str, Any], found: list[dict[str, Any]]) -> None:
         typer.echo(f"Not compiled, or not all of it: {', '.join(missing)}")
     if found:
         total = sum(each["cpu_s"] for each in found)
-        table = Table(title=f"{len(found)} kernels, {total:.0f} s of CPU to compile; the longest")
+        table = Table(
+            title=f"{counted(len(found), 'kernel')}, {total:.0f} s of CPU to compile; the longest"
+        )
         table.add_column("kernel")
         table.add_column("CPU s", justify="right")
         table.add_column("KB", justify="right")

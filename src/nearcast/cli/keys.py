@@ -42,7 +42,7 @@ def _keys() -> None:
 
 @keys.command("add")
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What you call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the key.")],
     data: DataOption,
     scope: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def add(
 
 @keys.command("rotate")
 def rotate(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What you called it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the key.")],
     data: DataOption,
     grace_hours: Annotated[
         float, typer.Option(metavar="N", min=0.0, help="How long the old one goes on working.")
@@ -158,7 +158,7 @@ def _moment(seconds: float) -> str:
 
 @keys.command("remove")
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What you called it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the key.")],
     data: DataOption,
 ) -> None:
     """Remove a key: requests with it are refused from now on.

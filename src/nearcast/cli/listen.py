@@ -44,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
 def listen(
     subscriptions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Of these subscriptions; of all if none is given."),
+        typer.Argument(
+            metavar="[ID]...", help="The subscriptions to listen to; all if none is given."
+        ),
     ] = None,
     after: Annotated[
         int | None,

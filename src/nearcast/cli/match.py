@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli import options
-from nearcast.cli.remote import URL, KeyOption, UrlOption, WaitOption, as_lines, connect
+from nearcast.cli.remote import (
+    URL,
+    KeyOption,
+    UrlOption,
+    WaitOption,
+    as_lines,
+    connect,
+    give_hints,
+)
 from nearcast.engine import Scan, Settings
 from nearcast.errors import InvalidValue, NearcastError, SourceError
 from nearcast.events import (
@@ -51,7 +59,7 @@ def match_command(
         str | None, typer.Option(metavar="LON,LAT", help="Where that message is.")
     ] = None,
     properties: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What that message has besides.")
+        str | None, typer.Option(metavar="JSON", help="The properties of that message.")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="QUERY", help="A query to try.")] = None,
     region: Annotated[
@@ -107,6 +115,7 @@ def match_command(
                     "--point", point, "--region with a query; --point goes with --text"
                 )
             place = WORLD if region is None else options.region(region, "--region")
+            give_hints(query)
             found = _messages_for(log, Subscription(_TRIAL, query or "", place), settings)
         _show(found, as_json)
 

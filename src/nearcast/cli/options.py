@@ -43,7 +43,11 @@ WindowSecondsOption = Annotated[
 ]
 SpaceOption = Annotated[
     str | None,
-    typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
+    typer.Option(
+        metavar="W,S,E,N",
+        show_default="the world",
+        help="The space in which top-k measures distances.",
+    ),
 ]
 HistoryOption = Annotated[
     Path | None,

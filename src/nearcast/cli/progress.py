@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from nearcast.cli.counts import counted
 from nearcast.events import EventLog
 
 _EVENTS_PER_REFRESH = 500
@@ -35,7 +36,7 @@ class ProgressDisplay:
     def _refresh(self, bar: Progress) -> None:
         if self._task is None:
             return
-        text = f"{self._label}  {self.events:,} events  {self.updates:,} updates"
+        text = f"{self._label}  {counted(self.events, 'event')}  {counted(self.updates, 'update')}"
         part = self._log.progress
         if part is None:
             bar.update(self._task, description=text)

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from nearcast.cli import options
+from nearcast.cli.counts import counted
 from nearcast.cli.remote import (
     URL,
     KeyOption,
@@ -49,7 +50,9 @@ def publish(
     ] = 0.0,
     properties: Annotated[
         str | None,
-        typer.Option("--properties", metavar="JSON", help="An object that queries can ask for."),
+        typer.Option(
+            "--properties", metavar="JSON", help="A JSON object; queries can ask for its members."
+        ),
     ] = None,
     file: Annotated[
         str | None,
@@ -90,13 +93,12 @@ def publish(
             }
             for error in done.errors:
                 sys.stderr.write(f"nearcast: {file}:{error.line}: {error.detail}\n")
-            summary = (
-                f"{done.accepted:,} published, {done.refused:,} refused, {done.updates:,} updates"
-            )
+            updates = counted(done.updates, "update")
+            summary = f"{done.accepted:,} published, {done.refused:,} refused, {updates}"
         else:
             one = client.publish(id, text, place, region=area, ttl=ttl, properties=given)
             fields = {"id": one.id, "updates": one.updates}
-            summary = f"published {one.id}: {one.updates:,} updates"
+            summary = f"published {one.id}: {counted(one.updates, 'update')}"
     typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else summary)
     if fields.get("refused"):
         raise typer.Exit(2)
@@ -118,7 +120,7 @@ def retract(
     with connect(url, key, wait) as client:
         updates = client.retract(id)
     fields = {"id": id, "updates": updates}
-    summary = f"retracted {id}: {updates:,} updates"
+    summary = f"retracted {id}: {counted(updates, 'update')}"
     typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else summary)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from nearcast.cli.need import need
 from nearcast.errors import SourceError
+from nearcast.text import hints
 
 if TYPE_CHECKING:
     from nearcast.client import Client, UnreachableError
@@ -22,7 +23,10 @@ UrlOption = Annotated[
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        "--key", metavar="KEY", envvar="NEARCAST_KEY", help="Better in the environment than here."
+        "--key",
+        metavar="KEY",
+        envvar="NEARCAST_KEY",
+        help="The key of the server; safer in the environment.",
     ),
 ]
 WaitOption = Annotated[
@@ -36,7 +40,7 @@ WaitOption = Annotated[
     ),
 ]
 LinesOption = Annotated[
-    bool, typer.Option("--json", help="One JSON object a line; so it is when piped.")
+    bool, typer.Option("--json", help="One JSON object a line; the default when piped.")
 ]
 URL = "http://127.0.0.1:8080"
 A_WHILE_S = 5.0
@@ -73,10 +77,13 @@ def reach(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return as soon as the server is ready; report what it waits for, and give up in the end."""
+    """Return as soon as the server is ready; report what it waits for, and give up in the end.
+
+    A short wait is reported on a terminal only: there the reader wonders, a log has the outcome.
+    """
     from nearcast.client import UnreachableError
 
-    begun = clock()
+    begun, reports = clock(), sys.stderr.isatty() or wait_s > A_WHILE_S
     for tries in count(1):
         left = wait_s - (clock() - begun)
         least, most = _ANSWER_S
@@ -86,11 +93,11 @@ def reach(
             left = wait_s - (clock() - begun)
             if not left > 0:
                 raise _unreachable(error, wait_s, tries) from None
-            if tries == 1:
+            if tries == 1 and reports:
                 say(f"waiting for {error.url} ({error.reason}) ...")
             sleep(min(_PAUSE_S, left))
         else:
-            if tries > 1:
+            if tries > 1 and reports:
                 say("connected")
             return
 
@@ -107,6 +114,13 @@ def say(text: str) -> None:
     """Print a note on standard error; standard output is for results."""
     sys.stderr.write(f"nearcast: {text}\n")
     sys.stderr.flush()
+
+
+def give_hints(*queries: str | None) -> None:
+    """Point out on standard error what queries may not mean."""
+    for query in queries:
+        for hint in hints(query or ""):
+            say(hint)
 
 
 def as_lines(wanted: bool) -> bool:

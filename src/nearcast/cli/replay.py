@@ -28,7 +28,7 @@ from nearcast.engine import (
 from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
 from nearcast.events import open_log
-from nearcast.events.bodies import NOTHING, read_include
+from nearcast.events.bodies import read_include
 from nearcast.events.streams import STANDARD, open_sink, same_file
 from nearcast.geo import WORLD
 
@@ -118,8 +118,6 @@ def replay_command(
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
     included = read_include(include, "--include")
-    if engine == "spark" and included != NOTHING:
-        raise InvalidValue("--include", include, "another engine than spark, which has only ids")
     _keep_apart(events, history, output, on_error)
     analyser = options.analyser(stem, stop_words, cjk)
     matcher = Engine(
@@ -144,7 +142,7 @@ def replay_command(
                 log, url, key, wait, refuse, stop=on_error == "stop", include=included
             )
         if engine == "spark":
-            chosen = Chosen(matcher.settings, workers, partitioner)
+            chosen = Chosen(matcher.settings, workers, partitioner, included)
             found = stack.enter_context(replay_on_spark(log, refuse, chosen))
         shown = stack.enter_context(progress_of(log, "replaying"))
         for position, updates in found:

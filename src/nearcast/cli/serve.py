@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearcast.cli import options
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from nearcast.server.telemetry import Telemetry
 
 _CONFIRMED_WITHIN_S = 5.0  # then a change that no standby has confirmed is answered with 503
 
@@ -34,7 +38,10 @@ def serve_command(
         typer.Option(metavar="ADDRESS", help="Where to listen; a key is needed off loopback."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="The port to listen on; 0 picks a free one."
+        ),
     ] = 8080,
     engine: Annotated[
         str, typer.Option(metavar="NAME", help="What does the matching: embedded or spark.")
@@ -46,11 +53,12 @@ def serve_command(
         str | None, typer.Option(metavar="URL", help="The cluster that the pipeline runs on.")
     ] = None,
     require_key: Annotated[
-        bool, typer.Option("--require-key", help="Ask for a key on loopback too, as for a proxy.")
+        bool,
+        typer.Option("--require-key", help="Ask for a key on loopback too, as behind a proxy."),
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name of a server that asks for no key."),
+        typer.Option(metavar="NAME", help="Another host name for a server without keys."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
@@ -62,11 +70,28 @@ def serve_command(
     ] = None,
     private_key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Its key. Both are read again on SIGHUP."),
+        typer.Option(metavar="FILE", help="The key of the certificate. SIGHUP reads both again."),
+    ] = None,
+    map_style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="the shipped basemap",
+            help="A MapLibre style with streets, for the live map; its host sees who looks.",
+        ),
     ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TENANT:]NAME=N",
+            show_default="none",
+            help="The most that each tenant, or one, may have: subscriptions, messages, "
+            "listeners, webhooks, bytes, events (a second).",
+        ),
+    ] = None,
     max_lead: Annotated[
         float,
         typer.Option(
@@ -81,7 +106,7 @@ def serve_command(
     ] = None,
     retain_updates: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most N of them."),
+        typer.Option(metavar="N", min=1, show_default="10 million", help="Keep at most N updates."),
     ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
@@ -92,13 +117,15 @@ def serve_command(
     cjk: options.CjkOption = False,
     follow: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Be a standby of the server there; needs --data."),
+        typer.Option(
+            metavar="URL", help="Be a standby of the server at this address; needs --data."
+        ),
     ] = None,
     follow_key_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Has a key of the scope admin for that server; or NEARCAST_SERVE_FOLLOW_KEY.",
+            help="A file with a key of scope admin for that server; or NEARCAST_SERVE_FOLLOW_KEY.",
         ),
     ] = None,
     advertise: Annotated[
@@ -121,6 +148,29 @@ def serve_command(
         bool,
         typer.Option("--resync", help="Set data aside that the server to follow does not have."),
     ] = False,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Copy every commit to this folder, here or such as s3://..., to restore to a "
+            "time; needs --data.",
+        ),
+    ] = None,
+    archive_seconds: Annotated[
+        float, typer.Option(metavar="N", min=0.01, help="How often commits are copied.")
+    ] = 5.0,
+    archive_full_hours: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="How often all data is copied.")
+    ] = 24.0,
+    archive_days: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            min=0.0,
+            show_default="for ever",
+            help="To which time back the archive is kept.",
+        ),
+    ] = None,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
@@ -146,6 +196,7 @@ def serve_command(
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
     from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
+    from nearcast.server.quotas import read_quotas
     from nearcast.server.run import address_of, bound, serve
     from nearcast.server.tls import TlsFiles
 
@@ -158,6 +209,8 @@ def serve_command(
         _check_spark(data, partitioner)
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
+    quotas = read_quotas(quota or ())
+    _check_archive(data, engine, archive)
     key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
@@ -174,6 +227,8 @@ def serve_command(
         tls.check()
     elif certificate is not None or private_key is not None:
         raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
+    if map_style is not None and not re.fullmatch(r"https?://[^\s'\";,]+", map_style):
+        raise InvalidValue("--map-style", map_style, "the address of a style: https://HOST/PATH")
     given = options.given_text(stem, stop_words, cjk)
     analyser = options.analyser(stem, stop_words, cjk)
     config = Config(
@@ -195,12 +250,19 @@ def serve_command(
         ),
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
+        quotas=quotas,
         tls=tls,
+        map_style=map_style,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
         follow=None if follow is None else follow.rstrip("/"),
         follow_key=key,
         resync=resync,
+        telemetry=_telemetry(),
+        archive=archive,
+        archive_s=archive_seconds,
+        archive_full_s=archive_full_hours * 3600.0,
+        archive_days=archive_days,
         confirmed_within_s=_CONFIRMED_WITHIN_S if ack == "replicated" else None,
     )
     set_up_logs(log_level)
@@ -235,6 +297,29 @@ def _check_pair(
         raise InvalidValue(
             "--follow-key-file", str(key_file), f"a file with a key ({error})"
         ) from None
+
+
+def _telemetry() -> Telemetry:
+    """What the variables of OpenTelemetry ask for: usually nothing."""
+    from nearcast.server.telemetry import Telemetry, is_configured
+
+    if not is_configured(os.environ):
+        return Telemetry()
+    need("opentelemetry.sdk", "otel")
+    from nearcast.server.otel import telemetry_from
+
+    return telemetry_from(os.environ)
+
+
+def _check_archive(data: Path | None, engine: str, archive: str | None) -> None:
+    """Check that there is something to archive, and a place for it."""
+    if archive is None:
+        return
+    if data is None or engine != "embedded":
+        raise InvalidValue("--archive", archive, "--data DIR, and --engine embedded, beside it")
+    from nearcast.server.archive.chains import ServerArchive
+
+    ServerArchive(archive).check()
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:

@@ -66,7 +66,7 @@ def adjust(
         typer.Option("--anew", help="Make a new plan, instead of moving as little as possible."),
     ] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Go no further to a plan that was applied before.")
+        bool, typer.Option("--cancel", help="Stop moving to a plan that was applied before.")
     ] = False,
     output: Annotated[
         Path | None,

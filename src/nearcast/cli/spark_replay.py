@@ -14,14 +14,16 @@ from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
 from nearcast.events import Record, Update
+from nearcast.events.bodies import Include
 
 
 class Chosen(NamedTuple):
-    """The settings, workers and partitioner that a user chose."""
+    """The settings, workers and partitioner that a user chose, and what updates have besides."""
 
     settings: Settings
     workers: int | None
     partitioner: str
+    include: Include
 
 
 def check_partitioner(name: str) -> tuple[str, str]:
@@ -61,6 +63,7 @@ def replay_on_spark(
             partitioner=partitioner,
             scheme=scheme,
             folder=Path(folder),
+            include=chosen.include,
         )
         try:
             yield found

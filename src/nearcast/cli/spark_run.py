@@ -21,6 +21,7 @@ from nearcast.cli.spark_watch import StreamWatch, Summary, stopping_on_signals
 from nearcast.engine import history_from
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError
+from nearcast.events.bodies import read_include
 from nearcast.geo import WORLD
 from nearcast.topk import Window
 
@@ -53,7 +54,10 @@ def run(
         str, typer.Option(metavar="FOLDER", help="Where the updates go, as Parquet.")
     ],
     state: Annotated[
-        str, typer.Option(metavar="FOLDER", help="What the stream remembers; it goes on from it.")
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Where the stream keeps its state; it continues from there."
+        ),
     ],
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
@@ -68,7 +72,7 @@ def run(
         ),
     ] = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Take what is there, and end.")
+        bool, typer.Option("--available-now", help="Process what is there now, then stop.")
     ] = False,
     quarantine: Annotated[
         str | None,
@@ -105,6 +109,7 @@ def run(
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     cjk: options.CjkOption = False,
+    include: options.IncludeOption = "",
     metrics_port: Annotated[
         int | None,
         typer.Option(metavar="PORT", min=0, max=65535, help="Serve figures for Prometheus here."),
@@ -144,6 +149,7 @@ def run(
     interval = None if trigger is None else _interval(trigger)
     given = None if plan is None else _plan(plan, workers)
     mode = _mode(adjust)
+    included = read_include(include, "--include")
     most_bytes = None if adjust_bytes is None else _bytes(adjust_bytes)
     source = source_of(input, files_per_batch)
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
@@ -159,6 +165,7 @@ def run(
 
         chosen = StreamOptions(workers, partitioner, given, settings, quarantine)
         chosen.adjust = mode
+        chosen.include = included.names
         if most_bytes is not None:
             chosen.adjust_bytes = most_bytes
         when, shown = _When(interval, available_now), _Shown(metrics_port, log)

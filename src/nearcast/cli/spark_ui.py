@@ -15,7 +15,10 @@ def ui(
     ],
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes any free one.")
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="The port to listen on; 0 picks a free one."
+        ),
     ] = 8090,
 ) -> None:
     """Serve a page that shows a stream: which worker has which cell, loads, and what moves.

@@ -18,6 +18,7 @@ from nearcast.cli.remote import (
     WaitOption,
     as_lines,
     connect,
+    give_hints,
 )
 from nearcast.errors import InvalidValue
 from nearcast.events import Subscribe, Subscription, Top, event_to_json
@@ -46,14 +47,17 @@ def add(
     id: Annotated[str, typer.Argument(metavar="ID", help="Its id; - gets a new one.")],
     query: Annotated[
         str | None,
-        typer.Argument(metavar="[QUERY]", help="What to look for; everything in a region without."),
+        typer.Argument(
+            metavar="[QUERY]", help="What to look for; without it, everything in the region."
+        ),
     ] = None,
     region: Annotated[
         str | None,
         typer.Option(metavar="W,S,E,N | LON,LAT,METRES | JSON", help="Where to look."),
     ] = None,
     point: Annotated[
-        str | None, typer.Option(metavar="LON,LAT", help="Around what, for the k best only.")
+        str | None,
+        typer.Option(metavar="LON,LAT", help="The point to rank around, for the k best only."),
     ] = None,
     k: Annotated[int | None, typer.Option("--k", metavar="K", help="How many.")] = None,
     alpha: Annotated[
@@ -61,11 +65,17 @@ def add(
     ] = 0.5,
     filter: Annotated[
         str | None,
-        typer.Option("--filter", metavar="QUERY", help="Of the k best, rank only what fits this."),
+        typer.Option(
+            "--filter",
+            metavar="QUERY",
+            help="For the k best: rank only messages that match this query.",
+        ),
     ] = None,
     meta: Annotated[
         str | None,
-        typer.Option("--meta", metavar="JSON", help="An object to give back with every update."),
+        typer.Option(
+            "--meta", metavar="JSON", help="A JSON object that comes back with every update."
+        ),
     ] = None,
     ttl: Annotated[
         float | None, typer.Option("--ttl", metavar="S", help="Seconds after which it ends.")
@@ -73,7 +83,7 @@ def add(
     ops: Annotated[
         str | None,
         typer.Option(
-            "--ops", metavar="add,remove,change", show_default="all", help="The updates it gets."
+            "--ops", metavar="add,remove,change", show_default="all", help="Which updates it gets."
         ),
     ] = None,
     url: UrlOption = URL,
@@ -106,6 +116,7 @@ def add(
         made = client.subscribe(
             new, query, where, point=place, top=top, filter=filter, meta=given, ttl=ttl, ops=chosen
         )
+    give_hints(query if top is None else None, filter)
     if as_lines(as_json):
         typer.echo(_line(made))
     else:

@@ -23,6 +23,7 @@ from nearcast.errors import NearcastError, SetupError
 from nearcast.events import Event
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.bodies import json_response
+from nearcast.server.keys import DEFAULT
 from nearcast.server.spark.engine import Row
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.folders import PipelineFolders
@@ -30,7 +31,6 @@ from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
 from nearcast.server.spark.tenant_pipeline import pipeline_options
 from nearcast.server.state import ServerState
-from nearcast.server.tenants import DEFAULT
 
 PATH = "/v1/demo/beside"
 """The path that the page polls for the status of the pipeline."""
@@ -187,7 +187,7 @@ class SparkComparison:
 
     def take(self, rows: list[Row]) -> None:
         """Take the updates of a step of the pipeline; they are compared when it is settled."""
-        for event, op, subscription, message, score in rows:
+        for event, op, subscription, message, score, _ in rows:
             self.comparison.theirs(event + 1, (op, subscription, message, score))
 
     def settle(self, seq: int) -> None:

@@ -69,6 +69,10 @@ class IndexedMessages:
     def __len__(self) -> int:
         return len(self._store) + len(self._odd)
 
+    def living(self, now: float) -> int:
+        """How many have not ended by `now`."""
+        return self._store.living(now) + sum(one.end > now for one in self._odd.values())
+
     @property
     def nbytes(self) -> int:
         """Bytes of the store, without ids and texts."""

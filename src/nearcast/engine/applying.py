@@ -5,7 +5,8 @@ Every event is applied to the core and recorded in `EngineChanges`. A refused on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from nearcast.engine.bodies import attach
 from nearcast.engine.changes import AcceptedMessage, EngineChanges, WithdrawnMessage
@@ -14,6 +15,18 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
 from nearcast.events import Event, Message, Publish, Retract, Unsubscribe, Update
 from nearcast.events.events import id_of
+
+
+class Admission(Protocol):
+    """Refuses events that the state of an engine would accept, such as those beyond a quota."""
+
+    def admits_all(self, core: EventCore, events: Sequence[Event]) -> bool:
+        """Whether none of some events would be refused, whatever becomes of the others."""
+        ...
+
+    def refusal(self, core: EventCore, event: Event) -> NearcastError | None:
+        """Why the next event is refused; None if it is not."""
+        ...
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
@@ -55,6 +68,26 @@ def apply_events(
     for outcome in _outcomes(core, events, changes):
         outcomes.append(outcome)
         if stop and outcome.error is not None:
+            break
+    return outcomes
+
+
+def apply_admitted(
+    core: EventCore,
+    events: Iterable[Event],
+    changes: EngineChanges,
+    stop: bool,
+    admission: Admission,
+) -> list[EventOutcome]:
+    """Apply events as `apply_events` does, except those that are not admitted."""
+    outcomes: list[EventOutcome] = []
+    for event in events:
+        error = admission.refusal(core, event)
+        if error is None:
+            outcomes += apply_events(core, (event,), changes)
+        else:
+            outcomes.append(EventOutcome(None, error))
+        if stop and outcomes[-1].error is not None:
             break
     return outcomes
 

@@ -83,6 +83,13 @@ class Attributes:
         """When the next may end; infinity if none does."""
         return self._ends[0][0] if self._ends else inf
 
+    def ends_by(self, now: float) -> bool:
+        """Whether one of them ends by `now`."""
+        ends = self._ends
+        while ends and self.end_of(ends[0][1]) != ends[0][0]:
+            heappop(ends)  # it ends at another time, or is gone
+        return self.next_end <= now
+
     def ended(self, now: float) -> Iterator[str]:
         """The ids of those that have ended by `now`; each must be dropped before the next."""
         while self._ends and self._ends[0][0] <= now:

@@ -1,8 +1,7 @@
 """The fast paths of `publish_table`, `subscribe_table` and `apply_all`, on whole columns.
 
-Each handles only what needs no look at single rows: new subscriptions of plain words and plain
-boxes, messages at points. For anything else it changes nothing and returns None, and the caller
-goes row by row.
+Each handles only what needs no look at single rows: new subscriptions, messages at points. For
+anything else it changes nothing and returns None, and the caller goes row by row.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
+from nearcast.engine.loading import NewSubscriptions
+from nearcast.engine.matching import BooleanSubscription
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -42,12 +43,14 @@ from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.errors import NearcastError
-from nearcast.events import LateBody
+from nearcast.events import LateBody, Subscription
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.events.fields import ADD
-from nearcast.events.reader import POINT, RANGE, RANKED, CheckedEvents
+from nearcast.events.reader import POINT, RANGE, RANKED, SUBSCRIBE, CheckedEvents
+from nearcast.geo.region_columns import ABSENT, BOX
 from nearcast.index import Matches
-from nearcast.text.columns import may_have_syntax
+from nearcast.text import EVERYTHING, parse_query
+from nearcast.text.columns import buffers, may_have_syntax
 
 _FEW = 2000  # messages that are not worth a second thread
 _NO_OWNERS: Int32s = np.empty(0, np.int32)
@@ -103,33 +106,75 @@ def refusal(core: Indexed, rows: Rows, messages: PublishedColumns, row: int) -> 
 def subscribe_columns(
     core: Indexed, given: CheckedEvents, changes: EngineChanges
 ) -> pa.Table | None:
-    """Add new subscriptions of plain words and plain boxes, or top-k ones."""
+    """Add new subscriptions, all of them top-k ones or none."""
     kind = int(given.kinds[0])
     if not given.are_all(kind):
         return None
-    ids = given.ids.to_pylist()
-    rows = decided(core, kind, ids, given.at, None, core.settings.outside(given.points))
-    if (rows["verdict"] != FINE).any() or (rows["ends"] != NO_OWNER).any():
-        return None
-    now = rows["time"].copy()
-    if core.ends_by(float(now[-1])):
-        return None
     if kind == RANKED:
-        return _subscribe_ranked(core, given, ids, now, changes)
-    boxes = given.boxes
-    if core.active.has_odd or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
+        return _subscribe_ranked(core, given, changes)
+    if kind != SUBSCRIBE:
         return None
-    added = put_boxes(core.boolean, ids, given.queries, boxes)
-    if added is None:
+    now = _times_of_new(core, given)
+    if now is None or core.active.has_odd or core.time_ranks:
         return None
-    wanted, places = added
-    found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
-    updates = named_updates(core, found, ids)
+    population, active = core.boolean, len(core.active) > 0
+    new = NewSubscriptions(given.ids, given.queries, given.shapes)
+    if active and not _is_plain(new):
+        return None  # what they find among active messages depends on more than rows
+    owners, left = population.put_columns(new)
+    rest = np.flatnonzero(left).tolist()
+    try:
+        parsed = [interest_of(core, given, row) for row in rest]
+    except NearcastError:
+        population.drop_owners(owners[~left])
+        return None  # the slow path reports the error, and what is before it takes effect
+    for interest in parsed:
+        population.put(interest)
+    if rest:
+        owners[rest] = population.owners_of([one.subscription.id for one in parsed])
+    found = ActiveChanges(_NO_OWNERS, _NO_OWNERS, np.empty(0, np.int8))
+    if active:
+        places = population.owners.columns.row[owners]
+        found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
+    updates = named_updates(core, found, given.ids)
     bodies = bodies_of_added(core, changes, updates)
-    core.pass_time(float(now[-1]), len(places))
-    changes.boxes.append(Boxes(ids, wanted, boxes))
+    core.pass_time(float(now[-1]), len(given))
+    if len(rest) or given.queries.null_count or not (given.shapes.kinds == BOX).all():
+        changes.added.append(given.ids)
+    else:
+        changes.boxes.append(Boxes(given.ids, given.queries, given.boxes))
     note(core, changes, now, updates, bodies)
     return updates
+
+
+def _times_of_new(core: Indexed, given: CheckedEvents) -> Floats | None:
+    """The times of new subscriptions; None if one replaces another, ends one, or is too late."""
+    rows = new_rows(SUBSCRIBE, given.at, None)
+    clock = new_clock(core.settings.window, core.now)
+    decide(rows, nothing_known(len(given)), clock, np.empty(len(given)), _NO_OWNERS)
+    now: Floats = rows["time"].copy()
+    if (rows["verdict"] != FINE).any() or core.ends_by(float(now[-1])):
+        return None
+    if not core.boolean.owners.are_new(buffers(given.ids)):
+        return None
+    if core.has_rankings and any(id in core.ranked for id in given.ids.to_pylist()):
+        return None
+    return now
+
+
+def _is_plain(new: NewSubscriptions) -> bool:
+    """Whether all are plain words in plain boxes, each one row that says all."""
+    boxes = new.regions.boxes
+    plain = bool((new.regions.kinds == BOX).all() and (boxes[:, 0] <= boxes[:, 2]).all())
+    return plain and not new.queries.null_count and not may_have_syntax(new.queries).any()
+
+
+def interest_of(core: Indexed, given: CheckedEvents, row: int) -> BooleanSubscription:
+    """A subscription of a table, parsed."""
+    query = given.queries[row].as_py()
+    region = None if given.shapes.kinds[row] == ABSENT else given.region(row)
+    parsed = EVERYTHING if query is None else parse_query(query, core.settings.analyser)
+    return BooleanSubscription(Subscription(given.ids[row].as_py(), query, region), parsed)
 
 
 def note(
@@ -148,20 +193,7 @@ def bodies_of_added(core: Indexed, changes: EngineChanges, updates: pa.Table) ->
     return ColumnBodies(others=earlier_bodies(core, changes.seq + 1, events, ids))
 
 
-def put_boxes(
-    population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
-) -> tuple[list[str], Int32s] | None:
-    """Add new subscriptions of plain words and one plain box; return their queries and rows."""
-    if may_have_syntax(queries).any():
-        return None
-    texts = population.terms.read(queries, intern=True)
-    if (np.diff(texts.starts) == 0).any():
-        return None  # only stop words: the slow path reports the error
-    wanted: list[str] = queries.to_pylist()
-    return wanted, population.put_boxes(ids, wanted, texts, boxes)
-
-
-def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Table:
+def named_updates(core: Indexed, found: ActiveChanges, ids: list[str] | pa.StringArray) -> pa.Table:
     """Put what happened to subscriptions, of which event i is about `ids[i]`, into columns."""
     some, place = np.unique(found.slots, return_inverse=True)
     names = pa.array(core.active.names(some), pa.string())
@@ -169,16 +201,24 @@ def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Tab
     rank[pc.sort_indices(names).to_numpy()] = np.arange(len(some))
     order = np.lexsort((rank[place], found.events))
     events = found.events[order]
-    subscriptions = pa.array(ids, pa.string()).take(pa.array(events))
+    about = pa.array(ids, pa.string()) if isinstance(ids, list) else ids.cast(pa.string())
+    subscriptions = about.take(pa.array(events))
     return updates_table(
         events, found.ops[order], subscriptions, names.take(pa.array(place[order]))
     )
 
 
 def _subscribe_ranked(
-    core: Indexed, given: CheckedEvents, ids: list[str], now: Floats, changes: EngineChanges
+    core: Indexed, given: CheckedEvents, changes: EngineChanges
 ) -> pa.Table | None:
     """Add new top-k subscriptions, at a time when nothing expires."""
+    ids = given.ids.to_pylist()
+    rows = decided(core, RANKED, ids, given.at, None, core.settings.outside(given.points))
+    if (rows["verdict"] != FINE).any() or (rows["ends"] != NO_OWNER).any():
+        return None
+    now = rows["time"].copy()
+    if core.ends_by(float(now[-1])):
+        return None
     if core.settings.window.count is None and not (now == core.now).all():
         return None
     if may_have_syntax(given.queries).any():

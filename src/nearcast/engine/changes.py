@@ -75,8 +75,8 @@ class PublishedColumns(NamedTuple):
 class Boxes(NamedTuple):
     """New subscriptions of one plain box each, as columns."""
 
-    ids: list[str]
-    queries: list[str]
+    ids: pa.StringArray
+    queries: pa.StringArray
     boxes: Floats
 
 
@@ -94,6 +94,7 @@ class EngineChanges:
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
         self.ended: list[str] = []  # no longer there, even if the id was taken again afterwards
         self.boxes: list[Boxes] = []
+        self.added: list[pa.StringArray] = []  # ids of new subscriptions, read from the core
         self.moved: list[str] = []  # ids of subscriptions whose new regions are read from the core
         self.messages: list[AcceptedMessage | PublishedColumns] = []
         self.withdrawn: list[WithdrawnMessage] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from nearcast.engine.attributes import Attributes
+from nearcast.engine.matching import ActiveMessageSet
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.events import Event, Message, Result, Subscription, Update
@@ -74,6 +75,11 @@ class EventCore(Protocol):
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
+        ...
+
+    @property
+    def active(self) -> ActiveMessageSet:
+        """The active messages."""
         ...
 
     def match(self, message: Message) -> list[Result]:

@@ -39,7 +39,7 @@ class Directory:
         """Update the ids after subscriptions were added and removed."""
         if self._ids is None:
             return
-        if changes.boxes:
+        if changes.boxes or changes.added:
             self._ids, self._unsorted = None, []  # many at once: sorted again on the next use
             return
         for id, subscription in changes.subscriptions.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
-from nearcast.engine.applying import apply_events
+from nearcast.engine.applying import Admission, apply_admitted, apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from nearcast.store import Lineage, WebhookTable
 
+_SHOWN = 300  # subscriptions on the map of a notebook
+_LISTED = 10  # and in its table
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -229,7 +231,12 @@ class Engine:
         return list(outcome.updates)
 
     def apply_all(
-        self, events: Iterable[Event], remember: Answers | None = None, *, stop: bool = False
+        self,
+        events: Iterable[Event],
+        remember: Answers | None = None,
+        *,
+        stop: bool = False,
+        admission: Admission | None = None,
     ) -> list[EventOutcome]:
         """Apply many events in order, and return their outcomes.
 
@@ -237,7 +244,7 @@ class Engine:
         together or, if the process ends before this returns, perhaps not at all. `remember` has
         answers to store with them under idempotency keys, or is called with the outcomes to get
         them. With `stop` the events after the first refused one are not applied, and have no
-        outcome.
+        outcome. `admission` may refuse events that would be accepted otherwise.
         """
         events = list(events)
         with self._call() as changes:
@@ -245,7 +252,11 @@ class Engine:
             while len(outcomes) < len(events):
                 core = self._grown()
                 some = events[len(outcomes) :][: _AT_A_TIME if core.plain else None]
-                outcomes += apply_events(core, some, changes, stop)
+                if admission is None or admission.admits_all(core, some):
+                    outcomes += apply_events(core, some, changes, stop)
+                else:
+                    some = some[:_AT_A_TIME]
+                    outcomes += apply_admitted(core, some, changes, stop, admission)
                 if stop and outcomes[-1].error is not None:
                     break
             answers = remember(outcomes) if callable(remember) else remember or {}
@@ -298,7 +309,7 @@ class Engine:
 
     def publish(
         self,
-        id: str | Message | None,
+        id: str | Message | None = None,
         text: str | None = None,
         point: Place | None = None,
         *,
@@ -307,7 +318,7 @@ class Engine:
         ttl: float | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> list[Update]:
-        """Publish a message at a point or over an area; None as its id makes a new one.
+        """Publish a message at a point or over an area; without an id it gets a new one.
 
         A message with this id that is active or in the window is replaced. A ready-made `Message`
         may be given instead of all arguments.
@@ -359,12 +370,27 @@ class Engine:
         where = f"path={str(self._path)!r}" if self._path is not None else "in memory"
         if self._closed:
             return f"<Engine {where}, closed>"
-        return f"<Engine {where}, {len(self):,} subscriptions, {self.seq:,} events>"
+        subscriptions = "1 subscription" if len(self) == 1 else f"{len(self):,} subscriptions"
+        events = "1 event" if self.seq == 1 else f"{self.seq:,} events"
+        return f"<Engine {where}, {subscriptions}, {events}>"
+
+    def _repr_html_(self) -> str:
+        """Show what a notebook shows of it: some of its subscriptions, on a map and as a table."""
+        from html import escape
+
+        from nearcast.events.html import as_html, map_of
+
+        about = f"<p>{escape(repr(self))}</p>"
+        if self._closed:
+            return about
+        some = self.page(limit=_SHOWN)
+        return about + map_of(some) + (as_html(some[:_LISTED]) or "")
 
     def figures(self) -> dict[str, float]:
         """Figures for monitoring: sizes, and the rows that the index has looked at."""
         core = self._ready()
-        return {"subscriptions": float(len(core)), **core.figures()}
+        active = core.active.living(core.now or 0.0)
+        return {"subscriptions": float(len(core)), "active": float(active), **core.figures()}
 
     def get(self, id: str) -> Subscription | None:
         """Look up a subscription."""
@@ -404,6 +430,14 @@ class Engine:
         self._ready()
         self._journal.remember(key, answer, at)
 
+    def stored_bytes(self) -> int:
+        """How many bytes of its file are in use; 0 in memory."""
+        return self._journal.stored_bytes()
+
+    def frees_by(self, at: float) -> bool:
+        """Whether an event of that time would have something stored removed."""
+        return self._journal.frees_by(at)
+
     def recall(self, key: str) -> bytes | None:
         """The answer stored under an idempotency key, if there is one."""
         self._ready()
@@ -440,10 +474,11 @@ class Engine:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
-        the event log. The answer has the columns `event` (the row that caused the update), `op`,
-        `subscription`, `message` and `score`. A row that is not valid is refused before any row
-        takes effect; one that does not fit the state of the engine ends the call there, in a
-        `TableError` that carries the updates of the rows before it.
+        the event log. Points and regions may also be WKB, WKT or GeoArrow, in their own columns or
+        in one called `geometry`. The answer has the columns `event` (the row that caused the
+        update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
+        before any row takes effect; one that does not fit the state of the engine ends the call
+        there, in a `TableError` that carries the updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

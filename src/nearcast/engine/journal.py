@@ -53,6 +53,14 @@ class Journal(Protocol):
         """The answer under a key, for a day."""
         ...
 
+    def stored_bytes(self) -> int:
+        """How many bytes of a file are in use."""
+        ...
+
+    def frees_by(self, at: float) -> bool:
+        """Whether the commit of an event of that time would remove something."""
+        ...
+
     def backup(self, path: str | Path) -> None:
         """Write a copy of the state of the latest commit."""
         ...
@@ -103,6 +111,15 @@ class MemoryJournal:
         """The answer under a key, for a day."""
         made, answer = self._answers.get(key, (0.0, None))
         return answer if made > self._clock() - KEYS_FOR else None
+
+    def stored_bytes(self) -> int:
+        """Nothing: there is no file."""
+        return 0
+
+    def frees_by(self, at: float) -> bool:
+        """Nothing is freed: there is no file."""
+        del at
+        return False
 
     def backup(self, path: str | Path) -> None:
         """Refuse: there is no file to copy."""

@@ -177,6 +177,10 @@ class ActiveMessageSet(Protocol):
         """Remove messages that have ended by `now`."""
         ...
 
+    def living(self, now: float) -> int:
+        """How many have not ended by `now`."""
+        ...
+
     def wanted_by(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription matches, in order of arrival."""
         ...
@@ -217,6 +221,10 @@ class ScannedMessages:
             end, id = heappop(self._ends)
             if id in self._messages and self._messages[id].end == end:
                 del self._messages[id]
+
+    def living(self, now: float) -> int:
+        """How many have not ended by `now`."""
+        return sum(one.end > now for one in self._messages.values())
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
         """Compare each message with the subscription."""

@@ -20,6 +20,7 @@ from nearcast.arrays.slots import (
     remove,
     secret_words,
 )
+from nearcast.arrays.strings import strings_at
 from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.columns import buffers
 
@@ -48,23 +49,6 @@ def _has_any(slots: Slots, hashes: Slots) -> bool:
     for n in range(len(hashes)):
         found |= find(slots, hashes[n, 0], hashes[n, 1]) >= 0
     return found
-
-
-@kernel
-def _gather(data: Bytes, starts: Int64s, offsets: Int64s, out: Bytes) -> None:
-    for n in range(len(starts)):
-        begin = starts[n]
-        for at in range(offsets[n + 1] - offsets[n]):
-            out[offsets[n] + at] = data[begin + at]
-
-
-def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArray:
-    """The strings that start and stop at these offsets."""
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(stops - starts, out=offsets[1:])
-    out = np.empty(offsets[-1], np.uint8)
-    _gather(data, starts, offsets, out)
-    return pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(out))
 
 
 class NumberedStrings:

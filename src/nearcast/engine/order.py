@@ -1,8 +1,10 @@
 """What each event does: when it is, whether and why it is refused, who begins and who ends.
 
-All that is fast asks one kernel, `decide`; `scan` is the definition that it is tested against.
-The kernel does not know how ids are kept. The caller numbers the ids of some events, says what is
-known of each, and afterwards finds there what is known of them now.
+Tables of events ask one kernel, `decide`; `scan` is the definition that it is tested against. What
+is not in such tables is taken one by one; a pipeline on Spark decides all there is in a kernel of
+its own, `nearcast.spark.deciding`. The kernel does not know how ids are kept. The caller numbers
+the ids of some events, says what is known of each, and afterwards finds there what is known of them
+now.
 """
 
 from __future__ import annotations
@@ -32,9 +34,8 @@ FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED, OTHER_KIND, NOT_YET = range(7)
 """The verdict on a row; REFUSED is what was BAD already, or has a flaw.
 
 OTHER_KIND would make a top-k subscription of another one, or the other way round. IN_USE is a
-message that would replace another. NOT_YET is what Spark refuses because its window is simply the
-last messages: a message with an end while there are top-k subscriptions, a top-k subscription while
-such a message is in the window; and a move of a top-k subscription to a region."""
+message that would replace another, NOT_YET a move of a top-k subscription to a region: both are
+taken one by one."""
 
 NO_OWNER = -1
 
@@ -85,9 +86,6 @@ CLOCK = np.dtype(
         ("base", np.int64),  # the number of the message whose time is the first of `arrived`
         ("owners", np.int64),  # owner numbers that were ever given, and how many of them are free
         ("free", np.int64),
-        ("ranked", np.int64),  # how many top-k subscriptions there are
-        ("lasting", np.int64),  # the number of the latest message with an end, or -1
-        ("frees", np.bool_),  # whether a message that has ended frees its id in the window
     ],
     align=True,
 )
@@ -112,7 +110,7 @@ def nothing_known(count: int) -> Known:
 def new_clock(window: Window, now: float | None = None) -> Clock:
     """The clock of a window without messages."""
     clock = np.zeros(1, CLOCK)
-    clock["now"], clock["lasting"] = np.nan if now is None else now, -1
+    clock["now"] = np.nan if now is None else now
     clock["seconds"] = np.inf if window.seconds is None else window.seconds
     clock["count"] = 2**62 if window.count is None or window.seconds is not None else window.count
     return clock
@@ -129,28 +127,19 @@ def error_of(row: Any, id: str) -> NearcastError:
 
 
 @inner_counting
-def _verdict(row: Any, known: Any, clock: Any, arrived: Floats, time: float) -> int:
+def _verdict(row: Any, known: Any, clock: Any, time: float) -> int:
     """Whether an event has an effect at a time that is not before now."""
     if row.kind <= RANGE:
         if row.flawed:
             return REFUSED
         kept = known.number >= clock.next - clock.count and known.since > time - clock.seconds
-        if clock.frees and known.until >= known.since:
-            kept = False  # it had an end
-        if kept or known.until > time:
-            return IN_USE
-        return NOT_YET if row.kind == POINT and row.ttl > 0.0 and clock.ranked > 0 else FINE
+        return IN_USE if kept or known.until > time else FINE
     if known.owner < 0:
         if row.kind != SUBSCRIBE and row.kind != RANKED:
             return UNKNOWN
     elif row.kind != UNSUBSCRIBE and known.ranked != (row.kind == RANKED or row.kind == SHIFT):
         return NOT_YET if row.kind == MOVE else OTHER_KIND
-    if row.flawed:
-        return REFUSED
-    # A message with an end may have left a place in the window, or will.
-    if row.kind == RANKED and clock.lasting >= clock.first:
-        return NOT_YET if arrived[clock.lasting - clock.base] > time - clock.seconds else FINE
-    return FINE
+    return REFUSED if row.flawed else FINE
 
 
 @kernel
@@ -174,7 +163,7 @@ def decide(rows: Rows, all_known: Known, clocks: Clock, arrived: Floats, free: I
         elif time < clock.now:
             row.verdict = BACKWARDS
         else:
-            row.verdict = _verdict(row, known, clock, arrived, time)
+            row.verdict = _verdict(row, known, clock, time)
         if row.verdict != FINE:
             continue
         # The row is accepted: let the window expire up to its time.
@@ -189,8 +178,6 @@ def decide(rows: Rows, all_known: Known, clocks: Clock, arrived: Floats, free: I
                 arrived[clock.next - clock.base] = time
                 row.number = known.number = clock.next
                 known.since, known.until = time, -np.inf
-                if row.ttl > 0.0:
-                    clock.lasting = clock.next
                 clock.next += 1
                 if clock.next - clock.first > clock.count:
                     clock.first += 1
@@ -201,8 +188,6 @@ def decide(rows: Rows, all_known: Known, clocks: Clock, arrived: Floats, free: I
         else:
             # End the old version of a subscription, and begin the new one.
             row.ends = known.owner
-            if known.owner >= 0 and known.ranked:
-                clock.ranked -= 1
             if row.kind == UNSUBSCRIBE:
                 known.owner = NO_OWNER
             else:
@@ -214,7 +199,5 @@ def decide(rows: Rows, all_known: Known, clocks: Clock, arrived: Floats, free: I
                     clock.owners += 1
                 known.owner = row.begins
                 known.ranked = row.kind == RANKED or row.kind == SHIFT
-                if known.ranked:
-                    clock.ranked += 1
         clock.now = row.time = time
         row.first = clock.first

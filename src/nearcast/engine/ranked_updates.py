@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import inner_counting, kernel
+from nearcast.arrays.strings import strings_at
 from nearcast.arrays.types import Bytes, Int32s, Int64s
-from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.topk.core import TopkChanges

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from nearcast.errors import NearcastError, SourceError
+from nearcast.errors import NearcastError, SourceError, show
 from nearcast.events import Event, Record, Update
 from nearcast.events.bodies import NOTHING, Include
 from nearcast.events.streams import ByteSink
@@ -67,7 +67,11 @@ class Quarantine:
     def __call__(self, record: Record, error: NearcastError) -> None:
         """Set one record aside."""
         entry = {"line": record.line, "error": str(error), "event": as_given(record.raw)}
-        self._file.write(_json(entry) + b"\n")
+        try:
+            written = _json(entry)
+        except RecursionError:  # it could be read, but is nested too deeply to write inside another
+            written = _json(entry | {"event": as_text(record.raw)})
+        self._file.write(written + b"\n")
         self._file.flush()
         self.count += 1
 
@@ -79,7 +83,12 @@ def as_given(raw: bytes | dict[str, Any]) -> object:
     try:
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError):
-        return raw.decode(errors="replace")
+        return as_text(raw)
+
+
+def as_text(raw: bytes | dict[str, Any]) -> str:
+    """The event as text, whatever it is; a row only as far as an error shows values."""
+    return show(raw) if isinstance(raw, dict) else raw.decode(errors="replace")
 
 
 def update_line(event: int, update: Update, include: Include = NOTHING) -> bytes:

@@ -1,12 +1,13 @@
 """The boolean subscriptions of an engine as files: the table, the index, and the ids.
 
-Regions that are neither plain boxes nor circles are decoded on first use.
+Queries are parsed, and regions rebuilt from the table, when they are asked for.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,15 +15,16 @@ import pyarrow as pa
 
 from nearcast._jit import read_only
 from nearcast.arrays.slots import Secret
-from nearcast.arrays.types import Int32s
-from nearcast.engine.operands import Operands
-from nearcast.engine.subscriptions import Asking, IndexedSubscriptions, LateRegion
+from nearcast.arrays.types import Bytes, Int64s
+from nearcast.engine.operands import SavedOperands
+from nearcast.engine.owners import OwnerColumns, Owners
+from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
-from nearcast.geo import Region, region_to_json
+from nearcast.geo import region_from_json, region_to_json
 from nearcast.index import Table
-from nearcast.text import parse_query
 
+_OPERANDS = "operands.json"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -31,49 +33,36 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     population.settle()
     population.table.save(folder / "table")
     population.index.save(folder / "index")
-    names = {
-        "id": _texts(population._ids),
-        "query": _texts(population._queries),
-        "row": pa.array(population._rows, pa.int32()),
-    }
-    _write(folder / "names.arrow", names)
+    owners = population.owners
+    names = {"id": _column(*owners.ids.buffers()), "query": _column(*owners.queries.buffers())}
+    columns = {name: pa.array(column) for name, column in owners.columns._asdict().items()}
+    _write(folder / "names.arrow", names | columns)
     kept = population.terms.kept()
     _write(folder / "terms.arrow", _term_columns(kept))
     _write(folder / "secret.arrow", {"word": pa.array(kept.secret)})
-    radii = population._radii
-    circles = {
-        "owner": pa.array(radii, pa.int32()),
-        "radius": pa.array(radii.values(), pa.float64()),
+    rowless = population._rowless
+    regions = [_encode(region_to_json(region)) for region in rowless.values()]
+    special = {"owner": pa.array(rowless, pa.int32()), "region": pa.array(regions, pa.binary())}
+    _write(folder / "rowless.arrow", special)
+    scattered = population._scattered
+    lists = {
+        "owner": pa.array(scattered, pa.int32()),
+        "rows": pa.array(scattered.values(), pa.list_(pa.int32())),
     }
-    _write(folder / "circles.arrow", circles)
-    many = population._many
-    special = {
-        "owner": pa.array(many, pa.int32()),
-        "region": pa.array([_as_json(region) for region, _ in many.values()], pa.large_binary()),
-        "rows": pa.array([len(rows) for _, rows in many.values()], pa.int32()),
-    }
-    _write(folder / "special.arrow", special)
-    rows = [rows for _, rows in many.values()]
-    _write(folder / "rows.arrow", {"row": pa.array(np.concatenate([*rows, _NO_ROWS]), pa.int32())})
-    _write(folder / "asking.arrow", _asking_columns(population._asking))
-    for name, owners in _sets(population).items():
-        _write(folder / f"{name}.arrow", {"owner": pa.array(sorted(owners), pa.int32())})
+    _write(folder / "scattered.arrow", lists)
+    operands = population.operands.saved()
+    predicates = {"owner": pa.array(operands.owner), "place": pa.array(operands.place)}
+    _write(folder / "predicates.arrow", predicates)
+    counts = _Counts(dict(operands.lengths), dict(operands.names), operands.everyone)
+    (folder / _OPERANDS).write_bytes(_encode(counts))
 
 
-def _sets(population: IndexedSubscriptions) -> dict[str, set[int]]:
-    return {"anywhere": population._anywhere, "wordless": population._wordless}
+class _Counts(msgspec.Struct):
+    """What subscriptions ask for beside terms, counted."""
 
-
-def _asking_columns(asking: dict[int, Asking]) -> dict[str, pa.Array]:
-    residuals = [each.residuals for each in asking.values()]
-    return {
-        "owner": pa.array(asking, pa.int32()),
-        "residuals": pa.array(residuals, pa.list_(pa.int32())),
-        "keyed": pa.array([each.keyed for each in asking.values()], pa.bool_()),
-    }
-
-
-_NO_ROWS = np.empty(0, np.int32)
+    lengths: dict[int, int]
+    names: dict[str, int]
+    everyone: int
 
 
 def load_population(population: IndexedSubscriptions, folder: Path) -> None:
@@ -81,42 +70,53 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     table = Table.load(folder / "table")
     index = type(population.index).load(folder / "index", table)
     names = _read(folder / "names.arrow")
-    ids, queries = _strings(names["id"]), _strings(names["query"])
     terms = TermIds(table, population.analyser)
     secret = read_only(_read(folder / "secret.arrow")["word"].to_numpy())
     terms.take_over(_kept_terms(_read(folder / "terms.arrow"), secret))
-    circles = _read(folder / "circles.arrow")
-    radii = zip(circles["owner"].to_pylist(), circles["radius"].to_pylist(), strict=True)
-    special = _read(folder / "special.arrow")
-    rows = np.array(_read(folder / "rows.arrow")["row"].to_numpy())  # writable, as all others
-    edges = accumulate(special["rows"].to_pylist(), initial=0)
-    regions = map(LateRegion, special["region"].to_pylist())
-    many: dict[int, tuple[Region | LateRegion, Int32s]] = {
-        owner: (region, rows[start:stop])
-        for owner, region, (start, stop) in zip(
-            special["owner"].to_pylist(), regions, pairwise(edges), strict=True
-        )
+    owners = Owners()
+    columns = OwnerColumns(*(np.array(names[name].to_numpy()) for name in OwnerColumns._fields))
+    owners.take_over(_bytes(names["id"]), _bytes(names["query"]), columns)
+    rowless = {
+        owner: region_from_json(msgspec.json.decode(region))
+        for owner, region in _pairs(_read(folder / "rowless.arrow"))
     }
-    asking = _read(folder / "asking.arrow").to_pylist()
-    anywhere, wordless = (
-        set(_read(folder / f"{name}.arrow")["owner"].to_pylist()) for name in _sets(population)
-    )
-    operands = Operands()
-    for one in asking:
-        owner = one["owner"]
-        text = "*" if owner in wordless else queries[owner]
-        query = parse_query(text, population.analyser)
-        operands.resume(query.conjuncts, one["residuals"])
+    lists = {
+        owner: np.array(rows, np.int32) for owner, rows in _pairs(_read(folder / "scattered.arrow"))
+    }
+    predicates = _read(folder / "predicates.arrow")
+    counts = _read_counts(folder / _OPERANDS)
+    own = (np.array(predicates[name].to_numpy()) for name in ("owner", "place"))
+    operands = SavedOperands(counts.lengths, counts.names, counts.everyone, *own)
     population.table, population.index, population.terms = table, index, terms
-    population.operands, population._anywhere, population._wordless = operands, anywhere, wordless
-    population._asking = {one["owner"]: Asking(one["residuals"], one["keyed"]) for one in asking}
-    population._ids, population._queries = ids, queries
-    population._rows = names["row"].to_pylist()
-    population._radii = dict(radii)
-    population._many = many
-    population._rowless = {owner for owner, (_, rows) in many.items() if not len(rows)}
-    population._free = [owner for owner, id in enumerate(ids) if not id]
-    population._owners = {id: owner for owner, id in enumerate(ids) if id}
+    population.owners, population._rowless, population._scattered = owners, rowless, lists
+    population.operands.take_over(operands)
+
+
+def _pairs(table: pa.Table) -> Iterable[tuple[int, Any]]:
+    """The owners of a table, each with what the other column has for it."""
+    owner, other = table.columns
+    return zip(owner.to_pylist(), other.to_pylist(), strict=True)
+
+
+def _read_counts(path: Path) -> _Counts:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Counts)
+    except (OSError, msgspec.DecodeError) as error:
+        raise SourceError(f"{path}: damaged ({error}); save it again") from None
+
+
+def _column(data: Bytes, offsets: Int64s) -> pa.Array:
+    made = (pa.py_buffer(offsets), pa.py_buffer(data))
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, [None, *made])
+
+
+def _bytes(column: pa.ChunkedArray) -> tuple[Bytes, Int64s]:
+    whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    _, offsets, data = whole.buffers()
+    if not len(whole):
+        return read_only(np.empty(0, np.uint8)), np.zeros(1, np.int64)
+    where = np.frombuffer(offsets, np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    return read_only(np.frombuffer(data or b"", np.uint8)), where
 
 
 def _term_columns(kept: KeptTerms) -> dict[str, pa.Array]:
@@ -138,12 +138,6 @@ def _kept_terms(table: pa.Table, secret: Secret) -> KeptTerms:
     ]
     hashes = np.column_stack([table["first"].to_numpy(), table["second"].to_numpy()])
     return KeptTerms(np.array(table["number"].to_numpy()), letters, hashes, secret)
-
-
-def _as_json(region: object) -> bytes:
-    if isinstance(region, LateRegion):
-        return region.json
-    return _encode(region_to_json(region))  # type: ignore[arg-type]  # what else it may be
 
 
 def _texts(strings: list[str]) -> pa.Array:

@@ -4,57 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
+from nearcast.engine.loading import NewSubscriptions, put_columns
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
-from nearcast.engine.operands import EVERYONE, Operands, is_key
+from nearcast.engine.operands import Operands
 from nearcast.engine.ordered import in_order
+from nearcast.engine.owners import (
+    ANYWHERE,
+    ASKS,
+    BOX,
+    CIRCLE,
+    EXCLUDES,
+    KEYED,
+    KIND,
+    POLYGON,
+    SCATTERED,
+    SEVERAL,
+    WORDLESS,
+    Owners,
+)
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
 from nearcast.events import Subscription
-from nearcast.geo import WORLD, Bounds, Box, Circle, Region, region_from_json
+from nearcast.geo import WORLD, Bounds, Box, Circle, MultiPolygon, Polygon, Region
+from nearcast.geo.polygon_columns import polygon_of
+from nearcast.geo.region_columns import BOX as REGION_BOX
 from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.table import NO_OWNER, SHARED
+from nearcast.index.table import NO_OWNER, RESIDUAL, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_query
-
-if TYPE_CHECKING:
-    pass
+from nearcast.text import EVERYTHING, Analyser, Conjunct, Content, Query, parse_query
+from nearcast.text.keys import EVERYONE, is_key
 
 _NONE = np.empty(0, np.int32)
-_decode = msgspec.json.Decoder().decode
-
-
-class LateRegion:
-    """A region as JSON, decoded on first use."""
-
-    __slots__ = ("json",)
-
-    def __init__(self, json: bytes) -> None:
-        self.json = json
-
-
-class Asking(NamedTuple):
-    """What a subscription asks for beside terms."""
-
-    residuals: list[int]
-    keyed: bool  # whether a conjunct requires keys
+_FEW = 32
+_GROWTH = 3  # the index is built again where rows are at most so many times those added
+_KINDS = {Box: BOX, Circle: CIRCLE, Polygon: POLYGON, MultiPolygon: SEVERAL}
 
 
 class IndexedSubscriptions:
     """Numbers subscriptions as *owners* of rows, and finds those that match through an index.
 
-    A subscription is stored once: its query as text, its region in the table if it is a plain
-    box or a circle, otherwise as an object.
+    A subscription is stored once: its query as text (`owners`), its region in the table. One that
+    no message can match has no rows, and its region is an object.
     """
 
     def __init__(self, index: str, analyser: Analyser) -> None:
@@ -67,27 +65,18 @@ class IndexedSubscriptions:
         self.looked_at = 0  # rows, by all messages so far
         self.terms = TermIds(self.table, analyser)
         self.analyser = analyser
-        self._owners: dict[str, int] = {}
-        self._ids: list[str] = []  # by owner; empty for an unused number
-        self._queries: list[str] = []
-        self._rows: list[int] = []  # by owner: the first of its rows
-        self._radii: dict[int, float] = {}  # owners that are one circle
-        # Owners that are neither one plain box nor one circle.
-        self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
-        self.operands = Operands()
-        self._asking: dict[int, Asking] = {}  # owners that ask for more than terms
-        self._anywhere: set[int] = set()  # owners without a region
-        self._wordless: set[int] = set()  # owners without a query
-        self._rowless: set[int] = set()  # owners that no message can match
-        self._free: list[int] = []
+        self.owners = Owners()
+        self.operands = Operands(self._conjuncts)
+        self._rowless: dict[int, Region] = {}  # the regions of owners that no message can match
+        self._scattered: dict[int, Int32s] = {}  # rows that do not follow each other, by owner
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return len(self.owners)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._owners
+        return self.owners.find(id) >= 0
 
     def find(self, id: str) -> BooleanSubscription | None:
         """Rebuild a subscription."""
@@ -99,14 +88,17 @@ class IndexedSubscriptions:
     def _parsed(self, query: str | None) -> Query:
         return EVERYTHING if query is None else parse_query(query, self.analyser)
 
+    def _conjuncts(self, owner: int) -> tuple[Conjunct, ...]:
+        return self._parsed(self._query(owner)).conjuncts
+
     def subscription(self, id: str) -> Subscription | None:
         """Rebuild a subscription, without parsing its query."""
-        owner = self._owners.get(id)
-        return None if owner is None else self._subscription(owner)
+        owner = self.owners.find(id)
+        return None if owner < 0 else self._subscription(owner)
 
     def ids(self) -> Iterable[str]:
         """The ids of all."""
-        return self._owners
+        return self._names(self.owners.live())
 
     def around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
         """The ids of all that may meet one of some plain boxes; None if they are more than that."""
@@ -121,7 +113,7 @@ class IndexedSubscriptions:
         owners = rows.owner[near & (rows.owner >= 0)]
         if len(owners) + len(self._rowless) > most:
             return None
-        return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
+        return self._names(np.array([*np.unique(owners).tolist(), *self._rowless], np.int32))
 
     def put(self, interest: BooleanSubscription) -> None:
         """Add a subscription, replace one, or move one."""
@@ -129,110 +121,120 @@ class IndexedSubscriptions:
         id, query = subscription.id, subscription.query
         region = WORLD if subscription.region is None else subscription.region
         self.terms.sweep()
-        owner = self._owners.get(id)
-        if owner is not None and self._query(owner) == query:
+        owner = self.owners.find(id)
+        if owner >= 0 and self._query(owner) == query:
             placement = self.placement(owner, region)
             if placement is not None:
                 self.place(owner, region, placement)
                 if subscription.region is None:
-                    self._anywhere.add(owner)
+                    self.owners.columns.traits[owner] |= ANYWHERE
                 return
         asked = self.operands.put(interest.query.conjuncts)
         conjuncts = [
             (self.terms.intern(one.required), self.terms.intern(one.excluded)) for one in asked
         ]
         residuals = [one.residual for one in asked]
+        numbers = [number for number in residuals if number is not None]
         try:
             self.table.check_room(conjuncts, region)
         except NearcastError:
-            self.operands.drop(interest.query.conjuncts, _numbers(residuals))
+            self.operands.drop(interest.query.conjuncts, numbers)
             raise
         if not isinstance(region, Box):
             warm_up(self._kind, "shapes")
-        if owner is None:
-            owner = self._new_owner(id)
-        else:
+        if owner >= 0:
             self._withdraw(owner)
-        self._queries[owner] = query or ""
-        if query is None:
-            self._wordless.add(owner)
-        if subscription.region is None:
-            self._anywhere.add(owner)
-        if not all(one.is_plain for one in interest.query.conjuncts):
-            keyed = any(is_key(one.required[-1]) for one in asked)
-            self._asking[owner] = Asking(_numbers(residuals), keyed)
-        rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
-        if len(rows) == 1 and not conjuncts[0][1] and isinstance(region, Box | Circle):
-            self._rows[owner] = int(rows[0])
-            if isinstance(region, Circle):
-                self._radii[owner] = region.radius
+            self.owners.queries.replace(owner, query or "")
         else:
-            self._many[owner] = (region, rows)
-            if not len(rows):
-                self._rowless.add(owner)
+            self._order = None
+            owner = self.owners.add(id, query or "")
+        self.operands.belong(numbers, owner)
+        traits = _KINDS[type(region)]
+        traits |= WORDLESS if query is None else 0
+        traits |= ANYWHERE if subscription.region is None else 0
+        if not all(one.is_plain for one in interest.query.conjuncts):
+            traits |= ASKS | (KEYED if any(is_key(one.required[-1]) for one in asked) else 0)
+        if any(one.excluded for one in asked):
+            traits |= EXCLUDES
+        rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
+        columns = self.owners.columns
+        columns.row[owner], columns.count[owner] = rows[0] if len(rows) else -1, len(rows)
+        columns.radius[owner] = region.radius if isinstance(region, Circle) else np.nan
+        if not len(rows):
+            self._rowless[owner] = region
+        elif (np.diff(rows) != 1).any():
+            traits |= SCATTERED
+            self._scattered[owner] = rows
+        columns.traits[owner] = traits
         self._waiting += rows.tolist()
 
     def owner_of(self, id: str) -> int | None:
         """The owner number of a subscription."""
-        return self._owners.get(id)
+        owner = self.owners.find(id)
+        return None if owner < 0 else owner
+
+    def _has(self, id: str, trait: int) -> bool:
+        owner = self.owners.find(id)
+        return owner >= 0 and bool(self.owners.columns.traits[owner] & trait)
 
     def asks_more(self, id: str) -> bool:
         """Whether a subscription asks for more than terms."""
-        return self._owners.get(id) in self._asking
+        return self._has(id, ASKS)
 
     def asks_more_of(self, ids: list[str]) -> bool:
         """Whether one of these subscriptions asks for more than terms."""
-        return bool(self._asking) and any(map(self.asks_more, ids))
+        traits = self.owners.columns.traits
+        if not (traits & ASKS).any():
+            return False
+        owners = self.owners_of(ids)
+        return bool((traits[owners[owners >= 0]] & ASKS).any())
 
     def has_keys(self, id: str) -> bool:
         """Whether a subscription requires keys of its messages."""
-        asking = self._asking.get(self._owners.get(id, NO_OWNER))
-        return asking is not None and asking.keyed
+        return self._has(id, KEYED)
 
     def _query(self, owner: int) -> str | None:
-        return None if owner in self._wordless else self._queries[owner]
+        wordless = self.owners.columns.traits[owner] & WORDLESS
+        return None if wordless else self.owners.queries[owner]
 
     def has_any(self, ids: list[str]) -> bool:
         """Whether one of these ids is there."""
-        return not self._owners.keys().isdisjoint(ids)
+        return len(self.owners) > 0 and bool((self.owners_of(ids) >= 0).any())
 
     def owners_of(self, ids: list[str]) -> Int32s:
         """The owner numbers of subscriptions, NO_OWNER for those that are not there."""
-        get = self._owners.get
-        return np.array([get(id, NO_OWNER) for id in ids], np.int32)
+        return self.owners.find_some(ids)
 
     def rows_of(self, id: str) -> Int32s:
         """The rows of a subscription that is there."""
-        owner = self._owners[id]
-        special = self._many.get(owner)
-        return special[1] if special else np.array([self._rows[owner]], np.int32)
+        return self._rows(self.owners.find(id))
+
+    def _rows(self, owner: int) -> Int32s:
+        columns = self.owners.columns
+        if columns.traits[owner] & SCATTERED:
+            return self._scattered[owner]
+        first = int(columns.row[owner])
+        return np.arange(first, first + int(columns.count[owner]), dtype=np.int32)
 
     def one_row(self, owners: Int32s, circles: bool) -> tuple[Int32s, npt.NDArray[np.bool_]]:
         """The one row of each owner, and whether it has just one, a box or else a circle."""
-        radii, many, rows = self._radii, self._many, self._rows
-        numbers = owners.tolist()
-        if len(many):
-            fits = [n not in many and (n in radii) == circles for n in numbers]
-        elif len(radii) == len(self._owners):
-            fits = [circles] * len(numbers)
-        else:
-            fits = [(n in radii) == circles for n in numbers]
-        return np.array([rows[n] for n in numbers], np.int32), np.array(fits, np.bool_)
+        columns = self.owners.columns
+        traits = columns.traits[owners]
+        fits = (traits & KIND) == (CIRCLE if circles else BOX)
+        fits &= (columns.count[owners] == 1) & (traits & EXCLUDES == 0)
+        return columns.row[owners], fits
 
     def placement(self, owner: int, region: Region) -> Placement | None:
         """How to move a subscription within its rows; None if it needs other rows."""
-        special = self._special(owner)
-        if special is not None:
-            kind: type[Region] = type(special[0])
-            rows, sides = special[1], len(special[0].bounds())
-        else:
-            kind = Circle if owner in self._radii else Box
-            rows, sides = np.array([self._rows[owner]], np.int32), 1
+        kind = int(self.owners.columns.traits[owner]) & KIND
         bounds = region.bounds()
-        if kind not in (Box, Circle) or type(region) is not kind or len(bounds) != sides:
+        if kind not in (BOX, CIRCLE) or _KINDS[type(region)] != kind:
             return None
-        repeats = len(rows) // sides
-        boxes = np.tile(np.array(bounds), (repeats, 1))
+        rows = self._rows(owner)
+        sides = 1 if len(rows) == 1 else len(self._region(owner).bounds())
+        if len(bounds) != sides:
+            return None
+        boxes = np.tile(np.array(bounds), (len(rows) // sides, 1))
         circles = None
         if isinstance(region, Circle):
             circles = np.tile(np.array([*region.center, region.limit]), (len(rows), 1))
@@ -241,20 +243,20 @@ class IndexedSubscriptions:
     def place(self, owner: int, region: Region, placement: Placement) -> None:
         """Store another region in the rows of a subscription."""
         self.shift(placement)
-        self._anywhere.discard(owner)
-        if owner in self._many:
-            self._many[owner] = (region, self._many[owner][1])
-        elif isinstance(region, Circle):
-            self._radii[owner] = region.radius
+        columns = self.owners.columns
+        columns.traits[owner] &= ~np.uint8(ANYWHERE)
+        if isinstance(region, Circle):
+            columns.radius[owner] = region.radius
+        if owner in self._rowless:
+            self._rowless[owner] = region
 
     def have_regions(self, owners: Int32s) -> None:
         """Note that subscriptions have a region from now on."""
-        if self._anywhere:
-            self._anywhere.difference_update(owners.tolist())
+        self.owners.columns.traits[owners] &= ~np.uint8(ANYWHERE)
 
     def keep_radii(self, owners: Int32s, radii: Floats) -> None:
         """Note the radii of subscriptions that are one circle each."""
-        self._radii.update(zip(owners.tolist(), radii.tolist(), strict=True))
+        self.owners.columns.radius[owners] = radii
 
     def shift(self, placement: Placement) -> None:
         """Set the boxes or circles of rows."""
@@ -274,56 +276,43 @@ class IndexedSubscriptions:
         if messages and isinstance(self.index, RarestTerm):
             self.index.tidy(messages)
 
-    def put_boxes(
-        self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
-    ) -> Int32s:
-        """Add many new subscriptions of plain words and one plain box; return their rows."""
+    def put_columns(self, new: NewSubscriptions) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+        """Add many new subscriptions; return the owner of each, and which were not added."""
         self.settle()
         self._order = None
-        kept = max(0, len(self._free) - len(ids))
-        again, base = self._free[kept:], len(self._ids)
-        fresh = range(base, base + len(ids) - len(again))
-        owners = np.array(again, np.int32), np.arange(fresh.start, fresh.stop, dtype=np.int32)
-        rows = self.table.add_boxes(np.concatenate(owners), boxes, texts.starts, texts.terms)
-        del self._free[kept:]
-        self._ids += ids[len(again) :]
-        self._queries += queries[len(again) :]
-        self._rows += rows[len(again) :].tolist()
-        for owner, id, query, row in zip(again, ids, queries, rows.tolist(), strict=False):
-            self._ids[owner], self._queries[owner], self._rows[owner] = id, query, row
-        self._owners.update(zip(ids, chain(again, fresh), strict=True))
-        if self.table.live == len(rows):
+        if (new.regions.kinds > REGION_BOX).any():
+            warm_up(self._kind, "shapes")
+        before = len(self.table)
+        owners, left = put_columns(self, new)
+        rows = np.arange(before, len(self.table), dtype=np.int32)
+        if self.table.live <= _GROWTH * len(rows):
             warm_up(self._kind, "bulk")
             self.index.build()
         else:
             self.index.insert(rows)
-        return rows
+        return owners, left
 
     def drop(self, id: str) -> None:
         """Remove a known subscription."""
-        owner = self._owners.pop(id)
+        owner = self.owners.find(id)
         self._order = None
         self._withdraw(owner)
-        self._ids[owner] = self._queries[owner] = ""
-        self._free.append(owner)
+        self.owners.remove(np.array([owner], np.int32))
         self.terms.sweep()
 
     def drop_some(self, ids: list[str]) -> None:
         """Remove many subscriptions at once; unknown ones are ignored."""
-        owners = [self._owners.pop(id) for id in ids if id in self._owners]
-        specials = [self._many.pop(owner, None) for owner in owners]
-        plain = [self._rows[o] for o, special in zip(owners, specials, strict=True) if not special]
-        rows = np.concatenate([np.array(plain, np.int32), *(s[1] for s in specials if s)])
-        for owner in owners:
-            self._rows[owner] = -1
-            self._radii.pop(owner, None)
-        for owner in owners:
-            self._forget_operands(owner)
-            self._ids[owner] = self._queries[owner] = ""
-        self._rowless.difference_update(owners)
-        self._free += owners
+        owners = self.owners_of(ids)
+        self.drop_owners(owners[owners >= 0])
+
+    def drop_owners(self, owners: Int32s) -> None:
+        """Remove many subscriptions by number."""
+        rows = [self._rows(owner) for owner in owners.tolist()]
+        for owner in owners.tolist():
+            self._forget(owner)
+        self.owners.remove(owners)
         self._order = None
-        self._take_out(rows)
+        self._take_out(np.concatenate([_NONE, *rows]))
 
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """The ids of the subscriptions that match one message, from the index."""
@@ -350,7 +339,14 @@ class IndexedSubscriptions:
         if area is not None and not isinstance(area, Box):  # found by its bounding box
             meeting = (self._region(owner).meets(area) for owner in owners.tolist())
             owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
-        return [self._ids[owner] for owner in owners.tolist()]
+        return self._names(owners)
+
+    def _names(self, owners: Int32s) -> list[str]:
+        ids = self.owners.ids
+        if len(owners) < _FEW:
+            return [ids[owner] for owner in owners.tolist()]
+        names: list[str] = ids.take(owners).to_pylist()
+        return names
 
     def match(
         self, terms: TextBatch, boxes: Floats, threads: int, texts: pa.StringArray
@@ -375,14 +371,13 @@ class IndexedSubscriptions:
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions."""
-        return (self._subscription(owner) for owner in self._owners.values())
+        return (self._subscription(owner) for owner in self.owners.live().tolist())
 
     def boxes(self) -> Floats:
         """The bounding box of each that has a region; of one with several rows, of its first."""
         rows = self.table.rows
         kept = rows.owner != NO_OWNER
-        if self._anywhere:
-            kept &= ~np.isin(rows.owner, list(self._anywhere))
+        kept[kept] = self.owners.columns.traits[rows.owner[kept]] & ANYWHERE == 0
         shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
         kept[shared] = False
         kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True
@@ -394,67 +389,66 @@ class IndexedSubscriptions:
 
         The order of all ids is computed when that pays, and kept until the ids change.
         """
-        if self._order is None and len(owners) < len(self._ids) // 4:
+        count = len(self.owners.ids)
+        if self._order is None and len(owners) < count // 4:
             some = np.unique(owners)
-            return in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
+            return in_order(self.owners.ids.take(some), some, count)
         if self._order is None:
-            everyone = np.arange(len(self._ids), dtype=np.int32)
-            self._order = in_order(self._ids, everyone, len(self._ids))
+            everyone = self.owners.live()
+            self._order = in_order(self.owners.ids.take(everyone), everyone, count)
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
-        region = None if owner in self._anywhere else self._region(owner)
-        return Subscription(self._ids[owner], self._query(owner), region)
+        anywhere = self.owners.columns.traits[owner] & ANYWHERE
+        region = None if anywhere else self._region(owner)
+        return Subscription(self.owners.ids[owner], self._query(owner), region)
 
     def _region(self, owner: int) -> Region:
-        special = self._special(owner)
-        if special is not None:
-            return special[0]
-        if owner in self._radii:
-            rows = self.table.rows
-            shape = rows.terms[rows.first[self._rows[owner]] - 1]
-            lon, lat, _ = rows.circles[shape].tolist()
-            return Circle((lon, lat), self._radii[owner])
-        return Box(*self.table.rows.box[self._rows[owner]].tolist())
+        if owner in self._rowless:
+            return self._rowless[owner]
+        columns, rows = self.owners.columns, self.table.rows
+        kind, own = int(columns.traits[owner]) & KIND, self._rows(owner)
+        shapes = rows.terms[rows.first[own] - 1]
+        if kind == CIRCLE:
+            lon, lat, _ = rows.circles[shapes[0]].tolist()
+            return Circle((lon, lat), float(columns.radius[owner]))
+        if kind == POLYGON:
+            return self._polygon(int(shapes[0]))
+        if kind == SEVERAL:  # each conjunct has a row for each of them
+            each = dict.fromkeys(shapes.tolist())
+            return MultiPolygon.of_polygons([self._polygon(shape) for shape in each])
+        west, south, east, north = rows.box[own[0]].tolist()
+        if len(own) > 1 and east == 180.0:
+            # The next row is another conjunct's, or what is beyond the antimeridian.
+            other = rows.box[own[1]].tolist()
+            if other != [west, south, east, north]:
+                east = other[2]
+        return Box(west, south, east, north)
 
-    def _special(self, owner: int) -> tuple[Region, Int32s] | None:
-        """The region and the rows of an owner that is neither one plain box nor one circle."""
-        special = self._many.get(owner)
-        if special is None:
-            return None
-        region, rows = special
-        if isinstance(region, LateRegion):
-            region = region_from_json(_decode(region.json))
-            self._many[owner] = (region, rows)
-        return region, rows
+    def _polygon(self, shape: int) -> Polygon:
+        """A polygon of the table."""
+        rows = self.table.rows
+        edges = rows.starts[rows.rings[shape] : rows.rings[shape + 1] + 1].tolist()
+        some = slice(edges[0], edges[-1])
+        pairs = list(zip(rows.lons[some].tolist(), rows.lats[some].tolist(), strict=True))
+        return polygon_of(pairs, edges)
 
-    def _new_owner(self, id: str) -> int:
-        self._order = None
-        if self._free:
-            owner = self._free.pop()
-            self._ids[owner] = id
-        else:
-            owner = len(self._ids)
-            self._ids.append(id)
-            self._queries.append("")
-            self._rows.append(-1)
-        self._owners[id] = owner
-        return owner
-
-    def _forget_operands(self, owner: int) -> None:
-        asking = self._asking.pop(owner, None)
-        if asking is not None:
-            self.operands.drop(self._parsed(self._query(owner)).conjuncts, asking.residuals)
-        self._anywhere.discard(owner)
-        self._wordless.discard(owner)
+    def _forget(self, owner: int) -> None:
+        """Forget what an owner asks for, and its region."""
+        columns = self.owners.columns
+        if columns.traits[owner] & ASKS:
+            rows = self._rows(owner)
+            rows = rows[self.table.rows.flags[rows] & RESIDUAL != 0]
+            numbers = dict.fromkeys(self.table.residuals_of(rows).tolist())
+            self.operands.drop(self._conjuncts(owner), numbers)
+        self._rowless.pop(owner, None)
+        self._scattered.pop(owner, None)
 
     def _withdraw(self, owner: int) -> None:
-        self._forget_operands(owner)
-        special = self._many.pop(owner, None)
-        self._rowless.discard(owner)
-        rows = special[1] if special else np.array([self._rows[owner]], np.int32)
-        self._radii.pop(owner, None)
-        self._rows[owner] = -1
+        rows = self._rows(owner)
+        self._forget(owner)
+        columns = self.owners.columns
+        columns.row[owner], columns.count[owner], columns.traits[owner] = -1, 0, 0
         self._take_out(rows)
 
     def _take_out(self, rows: Int32s) -> None:
@@ -470,7 +464,3 @@ def _with_term(texts: TextBatch, term: Int32s) -> TextBatch:
     starts, terms = texts
     more = np.arange(len(starts), dtype=np.int64)
     return TextBatch(starts + more, np.insert(terms, starts[:-1], np.repeat(term, len(starts) - 1)))
-
-
-def _numbers(residuals: list[int | None]) -> list[int]:
-    return [number for number in residuals if number is not None]

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
+from nearcast.engine.place_columns import with_places
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import Update
 from nearcast.events.columns import updates_table
@@ -35,9 +36,9 @@ class TableError(StateError):
 def as_table(table: Any) -> pa.Table:
     """Accept a `pyarrow.Table`, or anything that exports an Arrow stream."""
     if isinstance(table, pa.Table):
-        return table
+        return with_places(table)
     if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
+        return with_places(pa.table(table))
     raise InvalidValue("table", table, "a pyarrow.Table or an object with __arrow_c_stream__")
 
 

@@ -23,9 +23,12 @@ from nearcast.arrays.slots import (
     Slots,
     empty_slots,
     find,
+    find_all,
+    hash_bytes,
     hash_with,
     move_slots,
     put,
+    put_all,
     remove,
     secret_words,
 )
@@ -36,20 +39,6 @@ from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 
 _FRESH_TERMS = 1 << 16  # the most new terms that one pass over some texts can number
 _WORTH_SWEEPING = 1 << 12  # as many new terms of subscriptions at least lie between two sweeps
-
-
-@kernel
-def _put_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
-    """Insert terms by their hashes."""
-    for i in range(len(hashes)):
-        put(slots, hashes[i, 0], hashes[i, 1], numbers[i])
-
-
-@kernel
-def _find_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
-    """Look terms up by their hashes; those without a number get -1."""
-    for i in range(len(hashes)):
-        numbers[i] = find(slots, hashes[i, 0], hashes[i, 1])
 
 
 @kernel
@@ -119,6 +108,42 @@ def _read_texts(
                 written += 1
     starts[len(offsets) - 1] = written
     return len(offsets) - 1, added
+
+
+@kernel
+def _intern_spans(
+    slots: Slots,
+    data: Bytes,
+    spans: Int64s,
+    lower: bool,
+    secret: Secret,
+    start: int,
+    terms: Int32s,
+    fresh: Int64s,
+    numbers: Int32s,
+    known_by: Slots,
+) -> tuple[int, int]:
+    """Find the numbers of terms by their letters, from term `start` on; new ones get one.
+
+    Term i is `data[spans[i, 0] : spans[i, 1]]`, in small letters if `lower`, and gets `terms[i]`.
+    New term j has the place `fresh[j]` among them and the number `numbers[j]`; `known_by` has the
+    hashes by number. Returns the first term that was not read because all numbers are used, and
+    how many were used.
+    """
+    added = 0
+    for place in range(start, len(spans)):
+        if added == len(fresh):
+            return place, added
+        first, second = hash_bytes(secret, data, spans[place, 0], spans[place, 1], lower)
+        term = find(slots, first, second)
+        if term < 0:
+            term = int(numbers[added])
+            put(slots, first, second, term)
+            known_by[term, 0], known_by[term, 1] = first, second
+            fresh[added] = place
+            added += 1
+        terms[place] = term
+    return len(spans), added
 
 
 class TextBatch(NamedTuple):
@@ -232,7 +257,7 @@ class TermIds:
         if len(missing):
             hashes = self._hashed([wanted[at] for at in missing.tolist()])
             found = np.empty(len(missing), np.int32)
-            _find_terms(self._slots, hashes, found)
+            find_all(self._slots, hashes, found)
             new = found < 0
             count = int(new.sum())
             found[new] = self._next(count)
@@ -292,13 +317,13 @@ class TermIds:
     def _find(self, terms: list[str]) -> Int32s:
         self.settle()
         numbers = np.empty(len(terms), np.int32)
-        _find_terms(self._slots, self._hashed(terms), numbers)
+        find_all(self._slots, self._hashed(terms), numbers)
         return numbers
 
     def _enter(self, hashes: Slots, numbers: Int32s) -> None:
         """Insert new terms into the slots."""
         self._reserve(self._count)
-        _put_terms(self._slots, hashes, numbers)
+        put_all(self._slots, hashes, numbers)
         self._hashes[numbers] = hashes
 
     def settle(self) -> None:
@@ -385,6 +410,31 @@ class TermIds:
         elif lend:
             self._held[terms] = True
         return TextBatch(starts, terms)
+
+    def intern_spans(self, data: Bytes, spans: Int64s, lower: bool) -> Int32s:
+        """Number terms of subscriptions by their letters, `data[spans[i, 0] : spans[i, 1]]`.
+
+        With `lower` capital letters, all of them ASCII, count as small ones.
+        """
+        self.settle()
+        terms = np.empty(len(spans), np.int32)
+        fresh = np.empty(min(_FRESH_TERMS, len(spans)), np.int64)
+        done, raw = 0, data.data
+        while done < len(spans):
+            numbers = self._next(len(fresh))
+            self._reserve(self._count + len(fresh))
+            done, added = _intern_spans(
+                self._slots, data, spans, lower, self._secret, done, terms, fresh, numbers,
+                self._hashes,
+            )  # fmt: skip
+            self._use(added)
+            self._new += added
+            letters = spans[fresh[:added]].tolist()
+            for (a, b), number in zip(letters, numbers[:added].tolist(), strict=True):
+                text = str(raw[a:b], "ascii")
+                self._ids[text.lower() if lower else text] = number
+        self._kept[terms] = True
+        return terms
 
     def _read_slowly(self, texts: pa.StringArray, intern: bool, lend: bool) -> TextBatch:
         found: list[list[int]] = []

@@ -20,11 +20,12 @@ from nearcast.events.values import (
     Top,
     as_top,
     check_id,
+    check_point,
     check_positive,
     check_region,
     check_seconds,
 )
-from nearcast.geo import Region, point, region_from_json, region_to_json
+from nearcast.geo import Region, region_from_json, region_to_json
 
 
 def _check_at(event: Subscribe | Move | Unsubscribe | Retract) -> None:
@@ -60,9 +61,9 @@ class Move:
         check_id(self.id)
         _check_at(self)
         if self.region is not None:
-            check_region(self.region)
+            object.__setattr__(self, "region", check_region(self.region))
         if self.point is not None:
-            object.__setattr__(self, "point", point(self.point))
+            object.__setattr__(self, "point", check_point(self.point))
         elif self.region is None:
             raise MissingField("region", "where to move to: a region or a point")
         if self.ttl is not None:

@@ -13,8 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.events.values import LARGEST_K, LONGEST_ID
+from nearcast.geo.polygon_columns import PolygonColumn, checked
+from nearcast.geo.region_columns import RegionArrays, with_polygons
 
 Mask = npt.NDArray[np.bool_]
 
@@ -157,6 +160,34 @@ def circles_of(column: pa.Array) -> tuple[Floats, Mask]:
     radii, known = floats_of(_member(column, "radius"))
     good &= named & known & np.isfinite(radii) & (radii >= 0)
     return np.column_stack([points, radii]), good
+
+
+def polygons_of(column: pa.Array, found: RegionArrays) -> RegionArrays:
+    """Add the polygons of a column of structs, as far as they are valid beyond doubt."""
+    rows = np.flatnonzero(_is_named(column, "Polygon"))
+    rings = _member(column, "coordinates")
+    if not len(rows) or _depth(rings.type) != 3:
+        return found
+    rings = rings.take(pa.array(rows))
+    positions = rings.flatten()
+    axes = positions.flatten()
+    points, good = _fixed(axes, 2)
+    if rings.null_count or positions.null_count or axes.null_count or not good.all():
+        return found
+    levels = [_offsets(each) for each in (rings, positions)]
+    single = np.arange(len(rows) + 1)
+    column = PolygonColumn(np.zeros(len(rows), np.bool_), single, *levels, points)
+    return with_polygons(found, rows, *checked(column))
+
+
+def _depth(kind: pa.DataType) -> int:
+    """How many lists are in each other."""
+    return 1 + _depth(kind.value_type) if any(is_list(kind) for is_list in _LISTS) else 0
+
+
+def _offsets(column: pa.Array) -> Int64s:
+    sizes = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    return starts_of(sizes.astype(np.int64))
 
 
 def tops_of(column: pa.Array) -> tuple[Floats, Mask]:

@@ -16,6 +16,7 @@ from nearcast.errors import NearcastError, SourceError
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.fields import EVENT_FIELDS, JSON, STRUCTURED
 from nearcast.events.log import decode_json
+from nearcast.events.sized import SizedObject
 from nearcast.events.streams import ByteSink
 from nearcast.geo.codec import POLYGONS
 
@@ -32,6 +33,14 @@ def _from_text(value: object) -> object:
         return decode_json(value.encode())
     except NearcastError:
         return value
+
+
+def _sized_from_text(value: object) -> object:
+    """Read an object of limited size given as JSON text; the limit is about that text."""
+    read = _from_text(value)
+    if isinstance(value, str) and type(read) is dict:
+        return SizedObject(read, len(value.encode()))
+    return read
 
 
 def event_columns(names: list[str]) -> list[str]:
@@ -64,7 +73,8 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     values = [_values_of(batch.column(name)) for name in columns]
     for at, column in enumerate(columns):
         if column in STRUCTURED:
-            values[at] = [_from_text(value) for value in values[at]]
+            read = _sized_from_text if column in _AS_TEXT else _from_text
+            values[at] = [read(value) for value in values[at]]
     for row in zip(*values, strict=True):
         yield dict(zip(columns, row, strict=True))
 
@@ -92,7 +102,9 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
         raise SourceError(f"{name}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
-        raise SourceError(f"{name}: not a readable Parquet file: {reason}") from None
+        raise SourceError(
+            f"{name}: not a readable Parquet file: {reason.rstrip('.')}; get a complete copy of it"
+        ) from None
 
 
 def as_row(fields: dict[str, Any]) -> dict[str, Any]:

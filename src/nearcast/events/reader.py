@@ -35,13 +35,26 @@ from nearcast.events.flat import (
     floats_of,
     ids_of,
     points_of,
+    polygons_of,
     present,
     strings_of,
     tops_of,
 )
+from nearcast.events.foreign import is_foreign, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.values import Message, Subscription, Top
-from nearcast.geo import Box, Circle, Region
+from nearcast.geo import Box, Circle, Region, as_region, region_to_json
+from nearcast.geo.columns import plain_column
+from nearcast.geo.region_columns import (
+    ABSENT,
+    BOX,
+    CIRCLE,
+    UNREAD,
+    RegionArrays,
+    no_regions,
+    put_boxes,
+    put_circles,
+)
 
 Codes = npt.NDArray[np.int8]
 
@@ -60,15 +73,23 @@ class CheckedEvents:
     By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
     and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
     NaN. `regions` are those that are neither boxes nor circles, `others` the events of kind OTHER.
+    `shapes` has all regions as arrays, as far as they were read as columns.
+
+    In a table of one `op`, regions and points may have all forms of `nearcast.geo.columns`, a
+    point may be two columns `lon` and `lat`, and a row of kind SUBSCRIBE may lack a query or a
+    region.
     """
 
     def __init__(self, table: pa.Table, op: str | None = None) -> None:
         count = len(table)
+        if op is not None:
+            table = with_points(table)
+        self._foreign = op is not None
         event_columns(table.schema.names)
         columns = {field.name: column_of(table, field.name) for field in names.EVENT_FIELDS}
         self.kinds: Codes = np.full(count, BAD, np.int8)
         self.errors: dict[int, NearcastError] = {}
-        self.regions: dict[int, Region] = {}
+        self._regions: dict[int, Region] = {}
         self.others: dict[int, Event] = {}
         self.ids, identified = ids_of(columns["id"])
         self.texts, worded = strings_of(columns["text"])
@@ -86,7 +107,8 @@ class CheckedEvents:
         publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
         publishes &= ~more["properties"]
         unending = ~present(columns["ttl"])
-        subscribes = sound & (does == _SUBSCRIBE) & asking & unending
+        wordless = ~present(columns["query"]) if self._foreign else np.zeros(count, np.bool_)
+        subscribes = sound & (does == _SUBSCRIBE) & (asking | wordless) & unending
         subscribes &= ~(more["filter"] | more["meta"] | more["ops"])
         moves = sound & (does == _MOVE) & unending
         placed &= ~in_region
@@ -96,21 +118,42 @@ class CheckedEvents:
         topped = present(columns["top"])
         if topped.any():
             self.tops, good = tops_of(columns["top"])
-            self.kinds[subscribes & placed & good] = RANKED
+            self.kinds[subscribes & placed & good & ~wordless] = RANKED
+        self.shapes = no_regions(0)
         if in_region.any():
-            self.boxes, boxed = boxes_of(columns["region"])
-            self.circles, round_ = circles_of(columns["region"])
-            self.boxes[~boxed] = np.nan
-            if round_.any():
-                self.circles[~round_] = np.nan
-            self.kinds[publishes & boxed & ~pointed] = RANGE
-            covered = (boxed | round_) & ~pointed
+            self.shapes = self._read_regions(columns["region"])
+            self.boxes, self.circles = self.shapes.boxes, self.shapes.circles
+            self.kinds[publishes & (self.shapes.kinds == BOX) & ~pointed] = RANGE
+            covered = (self.shapes.kinds >= BOX) & ~pointed
             self.kinds[subscribes & covered & ~topped] = SUBSCRIBE
             self.kinds[moves & covered] = MOVE
+        if self._foreign:
+            anywhere = subscribes & ~(wordless | in_region | pointed | topped)
+            self.kinds[anywhere] = SUBSCRIBE
+            if anywhere.any() and not in_region.any():
+                self.shapes = no_regions(count)
         self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def _read_regions(self, column: pa.Array) -> RegionArrays:
+        """Read the regions that are valid beyond doubt."""
+        if self._foreign and not pa.types.is_struct(column.type):
+            return texts_as_regions(plain_column(column))
+        found = no_regions(len(column))
+        boxes, boxed = boxes_of(column)
+        circles, round_ = circles_of(column)
+        found.kinds[present(column)] = UNREAD
+        put_boxes(found, np.flatnonzero(boxed), boxes[boxed])
+        put_circles(found, np.flatnonzero(round_), circles[round_])
+        return polygons_of(column, found)
+
+    @property
+    def regions(self) -> dict[int, Region]:
+        """The regions that are neither boxes nor circles, by row."""
+        polygons = np.flatnonzero(self.shapes.polygon >= 0).tolist()
+        return {row: self.region(row) for row in polygons} | self._regions
 
     def are_all(self, kind: int) -> bool:
         """Whether all rows are of one kind."""
@@ -124,6 +167,8 @@ class CheckedEvents:
         strings: dict[int, tuple[str, str | None, str | None]] = {}
         for row, fields in _rows_at(table, rows):
             try:
+                if self._foreign and is_foreign(fields.get("region")):
+                    fields["region"] = region_to_json(as_region(fields["region"]))
                 event = event_from_json(fields | given)
             except NearcastError as error:
                 self.errors[row] = error
@@ -132,6 +177,8 @@ class CheckedEvents:
                 # They are views of the table, or of one value for all rows.
                 for name in ("points", "boxes", "circles", "tops", "at", "ttl"):
                     setattr(self, name, getattr(self, name).copy())
+                shapes = self.shapes if len(self.shapes.kinds) else no_regions(len(self))
+                self.shapes = shapes._replace(boxes=self.boxes, circles=self.circles)
             strings[row] = self._put(row, event)
         for place, name in enumerate(("ids", "texts", "queries")):
             column = getattr(self, name)
@@ -169,17 +216,22 @@ class CheckedEvents:
     def _place(self, row: int, point: Any, region: Region | None) -> None:
         self.points[row] = np.nan if point is None else point
         self.boxes[row] = self.circles[row] = np.nan
+        kinds = self.shapes.kinds
+        kinds[row] = ABSENT if region is None else UNREAD
         if isinstance(region, Box):
             self.boxes[row] = region.west, region.south, region.east, region.north
+            kinds[row] = BOX
         elif isinstance(region, Circle):
-            self.circles[row] = *region.center, region.radius
+            self.circles[row], kinds[row] = (*region.center, region.radius), CIRCLE
         elif region is not None:
-            self.regions[row] = region
+            self._regions[row] = region
 
     def region(self, row: int) -> Region:
         """The region of a row that has one."""
-        if row in self.regions:
-            return self.regions[row]
+        if row in self._regions:
+            return self._regions[row]
+        if len(self.shapes.polygon) and self.shapes.polygon[row] >= 0:
+            return self.shapes.polygons.region(int(self.shapes.polygon[row]))
         lon, lat, radius = self.circles[row].tolist()
         return Box(*self.boxes[row].tolist()) if np.isnan(lon) else Circle((lon, lat), radius)
 
@@ -195,7 +247,8 @@ class CheckedEvents:
             if kind == UNSUBSCRIBE:
                 yield Unsubscribe(id, at)
                 continue
-            region = None if kind in (POINT, RANKED, SHIFT) else self.region(row)
+            absent = kind in (POINT, RANKED, SHIFT) or self.shapes.kinds[row] == ABSENT
+            region = None if absent else self.region(row)
             if kind <= RANGE:
                 ttl = 0.0 if np.isnan(ttl) else ttl
                 yield Publish(Message(id, text, point, region, at, ttl))  # type: ignore[arg-type]  # a box

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
-
-import zstandard
 
 from nearcast.errors import SourceError
 
@@ -32,12 +30,13 @@ class _Decompressor(Protocol):
     def unused_data(self) -> bytes: ...
 
 
-def _gzip_decompressor() -> _Decompressor:
-    return zlib.decompressobj(wbits=31)
+def _format(kind: str) -> tuple[Callable[[], _Decompressor], type[Exception]]:
+    """Return what decompresses a member of a file, and what it raises if there is damage."""
+    if kind == "gzip":
+        return lambda: zlib.decompressobj(wbits=31), zlib.error
+    import zstandard  # here, because it is large and few logs need it
 
-
-def _zstd_decompressor() -> _Decompressor:
-    return zstandard.ZstdDecompressor().decompressobj()
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
 
 
 @contextmanager
@@ -101,14 +100,14 @@ class Chunks:
 
     def _decompress(self, data: bytes, kind: str) -> Iterator[bytes]:
         """Decompress one member after the other; what came before a damage is still delivered."""
-        new = _gzip_decompressor if kind == "gzip" else _zstd_decompressor
+        new, damage = _format(kind)
         member: _Decompressor | None = None
         while data:
             member = member or new()
             now, later = data[:_PACKED_SLICE], data[_PACKED_SLICE:]
             try:
                 plain = member.decompress(now)
-            except (zlib.error, zstandard.ZstdError) as error:
+            except damage as error:
                 raise SourceError(
                     f"damaged {kind} data ({error}); the data before it was read, "
                     "get a complete copy of the file for the rest"
@@ -171,6 +170,8 @@ def open_sink(path: str | Path) -> Iterator[ByteSink]:
             with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
                 yield packed
         elif str(path).endswith(".zst"):
+            import zstandard
+
             with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as writer:
                 yield writer
         else:

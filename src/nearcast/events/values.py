@@ -7,8 +7,10 @@ floats and points as pairs of floats, whatever kind of number or sequence was gi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -17,7 +19,17 @@ import msgspec
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events.bodies import LateBody
 from nearcast.events.sized import SizedObject
-from nearcast.geo import Area, Box, Circle, MultiPolygon, Polygon, Region, point
+from nearcast.geo import (
+    Area,
+    Box,
+    Circle,
+    MultiPolygon,
+    Polygon,
+    Region,
+    as_point,
+    as_region,
+    point,
+)
 
 Point = tuple[float, float]
 
@@ -25,6 +37,8 @@ LONGEST_ID = 255
 LARGEST_K = 1000
 LARGEST_META = 4 * 1024
 LARGEST_PROPERTIES = 64 * 1024
+DEEPEST_OBJECT = 500
+"""How many objects and arrays may be inside each other; what reads JSON fails at about 1,000."""
 
 JsonObject = Mapping[str, Any]
 """A JSON object: strings, numbers, true, false, null, lists and objects under names."""
@@ -92,8 +106,9 @@ def check_positive(value: object, name: str, unit: str) -> float:
 
 
 def check_object(value: object, name: str, most: int) -> JsonObject:
-    """Accept a JSON object of at most this many bytes, and copy it."""
+    """Accept a JSON object of at most this many bytes, nested as deeply as allowed, and copy it."""
     expected = f"a JSON object of at most {most:,} bytes"
+    shallow = f"{expected}, at most {DEEPEST_OBJECT} objects and arrays deep"
     if not isinstance(value, Mapping):
         raise InvalidValue(name, value, expected)
     try:
@@ -101,17 +116,30 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
     except UnicodeEncodeError:
         raise InvalidValue(name, value, f"{expected}, without lone surrogates") from None
     except RecursionError:
-        raise InvalidValue(name, _TOO_DEEP, expected) from None
+        raise InvalidValue(name, _TOO_DEEP, shallow) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(name, value, f"{expected}; {error}") from None
     size = value.size if isinstance(value, SizedObject) else len(written)
     if size > most:
         raise InvalidValue(name, value, f"{expected}; this has {size:,}")
+    if _depth(written) > DEEPEST_OBJECT:
+        raise InvalidValue(name, _TOO_DEEP, shallow)
     copied: JsonObject = msgspec.json.decode(written)
     return copied
 
 
 _TOO_DEEP = "an object nested too deeply"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_BRACKET = re.compile(rb"[][{}]")
+
+
+def _depth(written: bytes) -> int:
+    """How many objects and arrays of a JSON text are inside each other, at most."""
+    brackets = written.count(b"{") + written.count(b"[")
+    if brackets <= DEEPEST_OBJECT:
+        return brackets  # as nearly always; some may stand beside each other, or in strings
+    steps = (1 if each in b"{[" else -1 for each in _BRACKET.findall(_STRING.sub(b"", written)))
+    return max(accumulate(steps))
 
 
 def check_ops(value: object) -> tuple[UpdateOp, ...]:
@@ -160,10 +188,18 @@ class Top:
         _put(self, "alpha", float(alpha))
 
 
+def check_point(value: object) -> Point:
+    """Accept a longitude and a latitude, or a point of another library."""
+    foreign = not isinstance(value, tuple | list) and hasattr(value, "__geo_interface__")
+    return as_point(value) if foreign else point(value)
+
+
 def check_region(value: object) -> Region:
-    """Accept a box, a circle, a polygon or several polygons."""
+    """Accept a box, a circle, a polygon or several polygons, also of another library."""
     if isinstance(value, Box | Circle | Polygon | MultiPolygon):
         return value
+    if hasattr(value, "__geo_interface__"):
+        return as_region(value)
     expected = "a Box, a Circle, a Polygon or a MultiPolygon"
     if value is None:
         raise MissingField("region", expected)
@@ -204,7 +240,7 @@ class Subscription:
         if self.ops is not None:
             _put(self, "ops", check_ops(self.ops))
         if self.region is not None:
-            check_region(self.region)
+            _put(self, "region", check_region(self.region))
         if self.query is not None:
             check_text(self.query, "query")
         if self.top is None:
@@ -222,7 +258,7 @@ class Subscription:
             check_text(self.filter, "filter")
         if self.point is None:
             raise MissingField("point", "[longitude, latitude], as top is given")
-        _put(self, "point", point(self.point))
+        _put(self, "point", check_point(self.point))
 
 
 def as_top(value: object) -> Top:
@@ -269,12 +305,14 @@ class Message:
         if self.point is None:
             if self.region is None:
                 raise MissingField("point", "[longitude, latitude], or a region")
+            if not isinstance(self.region, Area) and hasattr(self.region, "__geo_interface__"):
+                _put(self, "region", as_region(self.region))
             if not isinstance(self.region, Area):
                 raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:
-            _put(self, "point", point(self.point))
+            _put(self, "point", check_point(self.point))
         if self.properties is not None:
             _put(
                 self, "properties", check_object(self.properties, "properties", LARGEST_PROPERTIES)

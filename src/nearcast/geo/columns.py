@@ -9,7 +9,6 @@ means the same, and its error says the same, as it would alone.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import shapely
 
-from nearcast.arrays.types import Floats, Int64s
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.geo.foreign import HEX, POINT, REGION, WGS_84, as_point, as_region
-from nearcast.geo.polygons import MultiPolygon, Polygon, Region
+from nearcast.geo.polygon_columns import of_geometries
+from nearcast.geo.polygons import Region
 from nearcast.geo.shapes import Box
 
 Mask = npt.NDArray[np.bool_]
 Geometries = npt.NDArray[np.object_]
 
-_POINT, _POLYGON, _MULTI_POLYGON = 0, 3, 6  # types of shapely
+_POINT = 0  # type of shapely
 _AXES = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"))
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 _LEVELS = {3: "Polygon", 4: "MultiPolygon"}
@@ -55,13 +55,15 @@ class PointColumn(NamedTuple):
 
 def regions_in(column: pa.Array | pa.ChunkedArray) -> RegionColumn:
     """Read a column of regions."""
-    column = _plain(column)
+    column = plain_column(column)
     regions: list[Region | None] = [None] * len(column)
     errors: dict[int, InvalidValue] = {}
     given = _present(column)
     if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
         values = column.to_numpy(zero_copy_only=False)
-        done = _read_polygons(_geometries(values), regions)
+        polygons, done = of_geometries(_geometries(values))
+        for entry, row in enumerate(np.flatnonzero(done).tolist()):
+            regions[row] = polygons.region(entry)
         rest = [(row, values[row]) for row in np.flatnonzero(given & ~done).tolist()]
     else:
         values = _region_values(column)
@@ -78,9 +80,9 @@ def points_in(
     column: pa.Array | pa.ChunkedArray, lats: pa.Array | pa.ChunkedArray | None = None
 ) -> PointColumn:
     """Read a column of points, or one of longitudes and one of latitudes."""
-    column = _plain(column)
+    column = plain_column(column)
     if lats is not None:
-        return _from_axes(column, _plain(lats), np.ones(len(column), np.bool_))
+        return _from_axes(column, plain_column(lats), np.ones(len(column), np.bool_))
     kind = column.type
     axes = _axes(kind)
     if axes is not None:
@@ -104,46 +106,6 @@ def points_in(
         values[:] = column.to_pylist()
         return _checked(np.full((len(column), 2), np.nan), _present(column), values)
     raise POINT.wrong(f"a column of {kind}", _expected_columns("points"))
-
-
-def _read_polygons(found: Geometries, regions: list[Region | None]) -> Mask:
-    """Make regions of all geometries that are valid polygons in degrees; say which these are."""
-    kinds = shapely.get_type_id(found)
-    good = np.isin(kinds, (_POLYGON, _MULTI_POLYGON)) & np.isin(shapely.get_srid(found), WGS_84)
-    rows = np.flatnonzero(good)
-    parts, whose = shapely.get_parts(found[rows], return_index=True)
-    sound = shapely.is_valid(parts) & ~shapely.is_empty(parts)
-    west, south, east, north = shapely.bounds(parts).T
-    with np.errstate(invalid="ignore"):  # of an empty part
-        sound &= (west >= -180.0) & (east <= 180.0) & (south >= -90.0) & (north <= 90.0)
-    count = np.bincount(whose, minlength=len(rows))
-    whole = (np.bincount(whose, ~sound, len(rows)) == 0) & (count > 0)
-    kept = whole[whose]
-    polygons = _polygons(parts[kept])
-    edges = np.concatenate([[0], np.cumsum(count[whole])]).tolist()
-    for place, row in enumerate(rows[whole].tolist()):
-        own = polygons[edges[place] : edges[place + 1]]
-        several = kinds[row] == _MULTI_POLYGON
-        regions[row] = MultiPolygon.of_polygons(own) if several else own[0]
-    good[rows[~whole]] = False
-    return good
-
-
-def _polygons(parts: Geometries) -> list[Polygon]:
-    """Make polygons of valid geometries."""
-    rings, owner = shapely.get_rings(parts, return_index=True)
-    positions, ring = shapely.get_coordinates(rings, return_index=True)
-    pairs = list(map(tuple, positions.tolist()))
-    starts = _edges(ring, len(rings))
-    all_rings = [tuple(pairs[start:stop]) for start, stop in pairwise(starts)]
-    firsts = _edges(owner, len(parts))
-    return [Polygon.of_rings(tuple(all_rings[first:last])) for first, last in pairwise(firsts)]
-
-
-def _edges(owners: Int64s, count: int) -> list[int]:
-    """Where the entries of each owner begin, and where the last ones end."""
-    edges: list[int] = np.searchsorted(owners, np.arange(count + 1)).tolist()
-    return edges
 
 
 def _geometries(values: npt.NDArray[np.object_]) -> Geometries:
@@ -257,16 +219,16 @@ def _present(column: pa.Array) -> Mask:
     return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array of a type that is read here."""
     if isinstance(column, pa.ChunkedArray):
-        chunks = [_plain(chunk) for chunk in column.chunks]
-        return pa.concat_arrays(chunks) if chunks else _plain(pa.array([], column.type))
+        chunks = [plain_column(chunk) for chunk in column.chunks]
+        return pa.concat_arrays(chunks) if chunks else plain_column(pa.array([], column.type))
     if isinstance(column, pa.ExtensionArray):
-        return _plain(column.storage)
+        return plain_column(column.storage)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _plain(column.dictionary_decode())
+        return plain_column(column.dictionary_decode())
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return column.cast(pa.binary())
     if pa.types.is_fixed_size_binary(kind):

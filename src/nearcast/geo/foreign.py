@@ -21,6 +21,7 @@ from nearcast.geo.shapes import Box, Circle
 
 WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
 
+_LEVELS = 4  # of lists: polygons, rings, positions, numbers
 HEX = re.compile(r"0[01]([0-9A-Fa-f]{2})+")
 _SRID = re.compile(r"SRID=(\d+);", re.IGNORECASE)
 
@@ -160,11 +161,11 @@ def _of_shapely(found: Any, srid: int, wanted: Wanted) -> object:
     return found.__geo_interface__
 
 
-def _flat(coordinates: object) -> object:
-    """Coordinates without heights."""
+def _flat(coordinates: object, levels: int = _LEVELS) -> object:
+    """Coordinates without heights; what is nested more deeply than coordinates stays as it is."""
     values = checks.sequence(coordinates)
-    if not values:
+    if not values or not levels:
         return coordinates
     if checks.sequence(values[0]) is None:
         return values[:2] if len(values) in (3, 4) else values
-    return [_flat(each) for each in values]
+    return [_flat(each, levels - 1) for each in values]

@@ -252,7 +252,9 @@ def _rings(given: object) -> tuple[Ring, ...]:
 
 def _trouble(rings: tuple[Ring, ...]) -> str | None:
     """Say why the rings make no valid polygon, None if they do."""
-    import shapely  # here, because it is slow to import and boxes and circles do without it
-
+    try:
+        import shapely  # here, because it is slow to import and boxes and circles do without it
+    except ModuleNotFoundError:  # in `nearcast-client`, where the server is the one to decide
+        return None
     outline = shapely.Polygon(rings[0], rings[1:])
     return None if outline.is_valid else shapely.is_valid_reason(outline)

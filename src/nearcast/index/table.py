@@ -241,7 +241,7 @@ class Table:
             base, shapes = self._circles.extend(circles), 1
             terms = np.insert(terms, starts[:-1], np.arange(base, base + len(circles)))
             starts = starts + np.arange(len(starts))
-        _check_size(self._terms.size + len(terms))
+        check_size(self._terms.size + len(terms))
         self._rows = None
         start, some_again = len(self), bool(self._free)
         rows = self._numbers(len(owners))
@@ -263,10 +263,10 @@ class Table:
         entries = sum(len(required) + len(excluded) + 3 for required, excluded in conjuncts)
         if isinstance(region, _WITH_CORNERS):
             polygons = _polygons(region)
-            _check_size(self._terms.size + len(polygons) * entries)
-            _check_size(self._lons.size + sum(len(each.lons) for each in polygons))
+            check_size(self._terms.size + len(polygons) * entries)
+            check_size(self._lons.size + sum(len(each.lons) for each in polygons))
         else:
-            _check_size(self._terms.size + 2 * entries)  # two boxes at most
+            check_size(self._terms.size + 2 * entries)  # two boxes at most
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
@@ -468,7 +468,8 @@ def _polygons(region: Polygon | MultiPolygon) -> tuple[Polygon, ...]:
     return region.polygons if isinstance(region, MultiPolygon) else (region,)
 
 
-def _check_size(size: int) -> None:
+def check_size(size: int) -> None:
+    """Refuse more terms or positions than 31 bits count."""
     if size > _MOST:
         raise StateError(
             f"subscriptions: {size} terms or positions in all given; expected at most {_MOST}: "

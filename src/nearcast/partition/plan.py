@@ -99,6 +99,12 @@ class Plan(SavedPlan):
         put(self, "order_counts", np.ascontiguousarray(self.order_counts, np.int64))
         _check(self)
 
+    def _repr_png_(self) -> bytes:
+        """Show what a notebook shows of it: which worker has which cell, and their loads."""
+        from nearcast.partition.draw import plan_png  # which draws plans, and so imports this
+
+        return plan_png(self)
+
     @property
     def split_cells(self) -> npt.NDArray[np.bool_]:
         """Which cells are split by text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from starlette.requests import HTTPConnection
 
 from nearcast.pacing import TokenBucket
 from nearcast.server.config import Limits
-from nearcast.server.keys import SCOPES, KeyStore
+from nearcast.server.keys import DEFAULT, SCOPES, KeyStore
 from nearcast.server.problems import Problem
+from nearcast.server.quotas import QuotaRegistry, TenantQuotas
 
 ANYONE = "anyone"  # the scope of what needs no key
 _RELOAD_S = 1.0
@@ -22,7 +24,7 @@ _RELOAD_S = 1.0
 class Caller:
     """An authenticated caller; `bucket` is None where the key has no rate limit.
 
-    `token` is the key it came with, if any.
+    `quotas` are those of its tenant. `token` is the key it came with, if any.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Caller:
     scopes: frozenset[str]
     bucket: TokenBucket | None
     body_bytes: int
+    quotas: TenantQuotas
     token: str | None = field(default=None, repr=False)
 
     def may(self, scope: str) -> bool:
@@ -44,14 +47,13 @@ class Caller:
 
     def require_default(self) -> None:
         """Raise a problem if this caller belongs to another tenant than `default`."""
-        if self.tenant != "default":
+        if self.tenant != DEFAULT:
             raise Problem(403, "wrong-tenant", "this is for admins of the tenant 'default'")
 
     def pay(self, events: int = 1) -> None:
-        """Count events against the rate limit of the key, or refuse them."""
-        if self.bucket is None:
-            return
-        wait = self.bucket.take(events)
+        """Count events against the rates of the key and of its tenant, or refuse them."""
+        shared = self.quotas.bucket
+        wait = 0.0 if self.bucket is None else self.bucket.wait(events)
         if wait > 0:
             raise Problem(
                 429,
@@ -59,6 +61,21 @@ class Caller:
                 f"your key is past its rate; try again in {wait:.1f} s",
                 headers={"Retry-After": str(int(wait) + 1)},
             )
+        wait = 0.0 if shared is None else shared.wait(events)
+        if wait > 0:
+            raise self.quotas.refuse("events", wait)
+        self._spend(events)
+
+    async def pace(self, events: int) -> None:
+        """Count events, whatever the rates, and wait until they are kept to again."""
+        self._spend(events)
+        buckets = (self.bucket, self.quotas.bucket)
+        await asyncio.sleep(max(0.0 if each is None else each.debt() for each in buckets))
+
+    def _spend(self, events: int) -> None:
+        for bucket in (self.bucket, self.quotas.bucket):
+            if bucket is not None:
+                bucket.spend(events)
 
 
 class Authenticator:
@@ -70,15 +87,18 @@ class Authenticator:
         *,
         is_open: bool,
         limits: Limits,
+        quotas: QuotaRegistry,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keys = keys
         self._open = is_open
         self._limits = limits
+        self._quotas = quotas
         self._clock = clock
         self._checked = clock()
-        self._local = Caller("local", "default", frozenset(SCOPES), None, limits.body_bytes)
-        self._anonymous = Caller("anonymous", "default", frozenset(), None, limits.body_bytes)
+        most, default = limits.body_bytes, quotas.of(DEFAULT)
+        self._local = Caller("local", DEFAULT, frozenset(SCOPES), None, most, default)
+        self._anonymous = Caller("anonymous", DEFAULT, frozenset(), None, most, default)
         self._buckets: dict[tuple[str, float], TokenBucket] = {}
         self._streams: dict[object, tuple[Caller, Callable[[], None]]] = {}
 
@@ -148,7 +168,8 @@ class Authenticator:
             if bucket is None:
                 bucket = self._buckets[key.name, key.rate] = TokenBucket(key.rate, self._clock)
         most = self._limits.body_bytes if key.body_bytes is None else key.body_bytes
-        return Caller(key.name, key.tenant, key.scopes, bucket, most, token)
+        quotas = self._quotas.of(key.tenant)
+        return Caller(key.name, key.tenant, key.scopes, bucket, most, quotas, token)
 
 
 def _unknown_key() -> Problem:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.routing import Match, Route
 
 from nearcast._version import __version__
 from nearcast.errors import NearcastError
@@ -31,7 +28,9 @@ from nearcast.server import (
 )
 from nearcast.server.config import Config
 from nearcast.server.docs import install_docs
+from nearcast.server.headers import security_headers
 from nearcast.server.health import install_health
+from nearcast.server.page import install_page
 from nearcast.server.problems import Problem, plain_problem, problem_of
 from nearcast.server.request_log import RequestLog
 from nearcast.server.routes import install
@@ -44,17 +43,6 @@ NOUNS = (
     messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview,
     replication,
 )  # fmt: skip
-WEB = Path(__file__).parent / "web"
-
-
-class Page(Mount):
-    """Serves the files of the live map on every path outside the API."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Skip paths of the API, so that it answers for unknown ones itself."""
-        if scope["path"].startswith("/v1/"):
-            return Match.NONE, {}
-        return super().matches(scope)
 
 
 def create_app(config: Config) -> FastAPI:
@@ -87,8 +75,7 @@ def create_app(config: Config) -> FastAPI:
     install_socket(app, state)
     install_replication(app, state)
     install_docs(app)
-    if WEB.is_dir():
-        app.router.routes.append(Page("/", StaticFiles(directory=WEB, html=True)))
+    install_page(app, config.map_style)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(NearcastError, _error)
     app.add_exception_handler(HTTPException, _http)
@@ -99,7 +86,10 @@ def create_app(config: Config) -> FastAPI:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
-    app.add_middleware(RequestLog, metrics=state.metrics)
+    headers = security_headers(config.map_style)
+    app.add_middleware(
+        RequestLog, metrics=state.metrics, headers=headers, telemetry=config.telemetry
+    )
     return app
 
 

@@ -22,8 +22,10 @@ from nearcast.events import Event, Publish
 from nearcast.server.costs import event_cost
 from nearcast.server.jobs import JobQueue
 from nearcast.server.problems import Problem
+from nearcast.server.quotas import TenantQuotas
 from nearcast.server.standby.records import CommitRecord, repeat_commits
 from nearcast.server.standby.stream import CommitStream, not_replicated
+from nearcast.server.telemetry import Telemetry
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]
@@ -67,6 +69,7 @@ class _ApplyJob:
     remember: Remember | None = None
     stop: bool = False
     stamped: bool = True
+    origin: object = None
 
 
 @dataclass(slots=True)
@@ -97,7 +100,8 @@ class EngineThread:
     """Runs an engine in a thread of its own; its methods are called from the event loop.
 
     `gate` raises a problem when no events are accepted. With `confirmed_within_s` a standby has
-    to confirm a commit before it is answered and its updates are delivered.
+    to confirm a commit before it is answered and its updates are delivered. Events beyond
+    `quotas` are refused.
     """
 
     def __init__(
@@ -109,7 +113,11 @@ class EngineThread:
         *,
         gate: Callable[[], None] = lambda: None,
         confirmed_within_s: float | None = None,
+        quotas: TenantQuotas | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = Telemetry() if telemetry is None else telemetry
+        self._quotas = quotas
         self.log: UpdateLog = engine.log
         self._gate = gate
         self._engine = engine
@@ -207,6 +215,7 @@ class EngineThread:
         if not isinstance(job, _ApplyJob):
             self._jobs.put(job)
             return
+        job.origin = self._telemetry.origin()
         if cost is None:
             cost = sum(map(event_cost, job.events))
         self._jobs.put(job, len(job.events), cost)
@@ -273,6 +282,8 @@ class EngineThread:
         started = perf_counter()
         try:
             for events, outcomes, before in repeat_commits(self._engine, job.records):
+                if self._engine.lineage is not None:
+                    self._engine.lineage.take()  # nobody follows a standby
                 batch = self._batch(events, outcomes, before, perf_counter() - started)
                 self._loop.call_soon_threadsafe(self._observer.committed, batch)
         except Exception as error:
@@ -327,6 +338,10 @@ class EngineThread:
 
     def _apply(self, jobs: list[_ApplyJob]) -> None:
         events = [event for job in jobs for event in job.events]
+        with self._telemetry.batch([job.origin for job in jobs], len(events)) as origin:
+            self._apply_events(jobs, events, origin)
+
+    def _apply_events(self, jobs: list[_ApplyJob], events: Sequence[Event], origin: object) -> None:
         started = perf_counter()
         try:
             self._gate()  # closed meanwhile, perhaps
@@ -336,7 +351,12 @@ class EngineThread:
         try:
             before = self._engine.now
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
-            outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
+            outcomes = self._engine.apply_all(
+                events,
+                _remembering(jobs),
+                stop=jobs[0].stop,
+                admission=None if self._quotas is None else self._quotas.admission(self._engine),
+            )
         except Exception as error:
             self.failed = True
             self.commits.lose(self._engine.lineage)
@@ -346,7 +366,7 @@ class EngineThread:
         events = events[: len(outcomes)]
         batch = self._batch(events, outcomes, before, perf_counter() - started)
         self.commits.record(self._engine, batch)
-        self._release(lambda: self._finish(jobs, batch), [job.answer for job in jobs])
+        self._release(lambda: self._finish(jobs, batch, origin), [job.answer for job in jobs])
 
     def _batch(
         self,
@@ -358,9 +378,11 @@ class EngineThread:
         times = _times(events, outcomes, before)
         return CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
 
-    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
+    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch, origin: object) -> None:
         try:
-            self._observer.committed(batch)
+            updates = sum(len(outcome.updates) for outcome in batch.outcomes)
+            with self._telemetry.delivery(origin, updates):
+                self._observer.committed(batch)
         finally:  # the batch is stored, whatever its observer makes of it
             start = 0
             for job in jobs:

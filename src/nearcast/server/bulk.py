@@ -164,7 +164,7 @@ async def _apply(
     """Apply the events of a slice, others in between; the key must still be valid."""
     outcomes: list[EventOutcome] = []
     try:
-        await _pace(context, len(lines))
+        await context.caller.pace(len(lines))  # slower, rather than half a body
         for events, cost in lines.parts(context.limits.slice_lines):
             context.state.authenticator.confirm(context.caller)
             outcomes += await context.tenant.backend.apply(events, stamped=stamped, cost=cost)
@@ -233,17 +233,9 @@ async def _take_whole(
         lines.count(outcomes, tally, others=not stopped)
         return tally.answer()
 
-    await _pace(context, len(lines))
+    await context.caller.pace(len(lines))  # slower, rather than half a body
     cost = sum(lines.costs)
     return await act(context, body, lines.events, respond, stop=stop, stamped=stamped, cost=cost)
-
-
-async def _pace(context: RequestContext, lines: int) -> None:
-    """Keep to the rate limit of the key by reading more slowly, not by refusing half a body."""
-    bucket = context.caller.bucket
-    if bucket is not None:
-        bucket.spend(lines)
-        await asyncio.sleep(bucket.debt())
 
 
 def _event(op: str | None, line: bytes | int, config: Config) -> Event:

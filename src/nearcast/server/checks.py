@@ -10,9 +10,17 @@ from nearcast.server.config import Config, Limits
 
 
 def check_query(query: object, limits: Limits, field: str = "query") -> None:
-    """Refuse a query that is too long to parse while others wait."""
-    if isinstance(query, str) and len(query) > limits.query_characters:
-        raise InvalidValue(field, query, f"at most {limits.query_characters:,} characters")
+    """Refuse a query that is too long to parse while others wait.
+
+    With parentheses a short one can have many conjuncts of many terms. Without any it expands to
+    what it says, so it may be longer.
+    """
+    if not isinstance(query, str):
+        return
+    nested, flat = limits.query_characters, limits.flat_query_characters
+    if len(query) > (nested if "(" in query else flat):
+        expected = f"at most {nested:,} characters, or {flat:,} without parentheses"
+        raise InvalidValue(field, query, expected)
 
 
 def check_fields(fields: Mapping[str, Any], config: Config) -> None:

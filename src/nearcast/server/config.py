@@ -9,6 +9,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
+from nearcast.server.quotas import Quotas
+from nearcast.server.telemetry import Telemetry
 from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -26,6 +28,7 @@ class Limits:
     slice_lines: int = 2000
     slice_bytes: int = 1 << 18
     query_characters: int = 4096
+    flat_query_characters: int = 1 << 14
     text_characters: int = 1 << 16
     region_positions: int = 10_000
     page: int = 1000
@@ -45,9 +48,15 @@ class Config:
     time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
     of a request may take, and how long its body may pause.
 
+    `map_style` is the address of a MapLibre style that the live map is drawn on.
+
     With `follow` the server is a standby of the one at that address, which `follow_key` opens.
     `advertise` is the address at which the other server of a pair reaches this one. With
     `confirmed_within_s` a standby has to confirm every change before it is answered.
+
+    `archive` is the folder, local or remote, for continuous copies: commits go there every
+    `archive_s`, a full copy every `archive_full_s`, and what is older than `archive_days` is
+    removed.
     """
 
     data: Path | None = None
@@ -61,6 +70,7 @@ class Config:
     master: str | None = None
     given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
+    quotas: Quotas = field(default_factory=Quotas)
     lead_s: float = 300.0
     header_s: float = 10.0
     body_s: float = 60.0
@@ -69,6 +79,7 @@ class Config:
     retain_seconds: float | None = None
     retain_updates: int | None = None
     tls: TlsFiles | None = None
+    map_style: str | None = None
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0
@@ -78,6 +89,11 @@ class Config:
     advertise: str | None = None
     resync: bool = False
     confirmed_within_s: float | None = None
+    archive: str | None = None
+    archive_s: float = 5.0
+    archive_full_s: float = 86_400.0
+    archive_days: float | None = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
     poll_s: float = 0.5
     clock: Callable[[], float] = time.time
 

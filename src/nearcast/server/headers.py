@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
 from starlette.types import Scope
 
-POLICY = (
-    "default-src 'self'; worker-src 'self' blob:; img-src 'self' data: blob:; "
-    "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+_POLICY = (
+    "default-src 'self'; worker-src 'self' blob:; img-src 'self' data: blob:{others}; "
+    "connect-src 'self'{others}; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'"
 )
-HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
+_OTHER = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+
+
+def security_headers(map_style: str | None = None) -> Headers:
+    """Return the headers; where the map has a style, pages may load its tiles and glyphs.
+
+    A style names hosts of its own, so every one is allowed by HTTPS, and by HTTP only its own.
+    """
+    others = ""
+    if map_style is not None:
+        parts = urlsplit(map_style)
+        others = " https:" + (f" http://{parts.netloc}" if parts.scheme == "http" else "")
+    return [(b"content-security-policy", _POLICY.format(others=others).encode()), *_OTHER]
 
 
 def as_sent(scope: Scope) -> Scope:

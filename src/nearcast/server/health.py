@@ -25,12 +25,12 @@ def install_health(app: FastAPI, state: ServerState) -> None:
         await state.check_writable()
         broken = len(state.tenants.troubles)
         about: dict[str, object] = {"status": "ready", **state.pair.shown()}
+        about |= state.archive.shown()
         return json_response(about | ({"unavailable_tenants": broken} if broken else {}))
 
     async def metrics(request: Request) -> Response:
         state.admit(request, "admin").require_default()
-        for tenant in state.tenants:
-            await tenant.refresh_figures()
+        await state.refresh_figures()
         return Response(state.metrics.page(), media_type=CONTENT_TYPE)
 
     app.router.add_route("/metrics", metrics, methods=["GET"])

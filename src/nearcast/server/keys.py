@@ -19,6 +19,8 @@ from threading import Lock
 from nearcast.errors import InvalidValue, SourceError, StateError, StoreError
 from nearcast.store.connect import store_error
 
+DEFAULT = "default"
+"""The tenant of requests without a key."""
 SCOPES = ("publish", "subscribe", "admin")
 _PREFIX = "nck_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -117,7 +119,7 @@ class KeyStore:
         self,
         name: str,
         *,
-        tenant: str = "default",
+        tenant: str = DEFAULT,
         scopes: Iterable[str] = ("publish", "subscribe"),
         rate: float | None = None,
         body_bytes: int | None = None,

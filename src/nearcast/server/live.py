@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from nearcast.engine.update_log import Entry
-from nearcast.events import Event, Message, Move, Publish, Subscribe, Unsubscribe
+from nearcast.events import Event, Message, Move, Publish, Retract, Subscribe, Unsubscribe
 from nearcast.geo import Box, region_to_json
 from nearcast.pacing import TokenBucket
 from nearcast.server.backend import CommittedBatch
@@ -153,6 +153,8 @@ def _event(event: Event, at: float, matches: int) -> bytes:
     match event:
         case Publish(message):
             fields = {"id": message.id, **place_of(message), "at": at, "matches": matches}
+            if message.ttl:
+                fields["ttl"] = message.ttl
             return sse_event("message", fields)
         case Subscribe(subscription):
             return sse_event("subscription", subscription_to_json(subscription))
@@ -163,6 +165,8 @@ def _event(event: Event, at: float, matches: int) -> bytes:
             return sse_event("subscription", {"id": id, **where})
         case Unsubscribe(id):
             return sse_event("unsubscribed", {"id": id})
+        case Retract(id):
+            return sse_event("retracted", {"id": id})
     return b""
 
 

@@ -145,6 +145,12 @@ class _StateCollector(Collector):
         closed.add_metric(["full"], state.connections.refused)
         closed.add_metric(["slow"], state.connections.slow)
         yield closed
+        commits, seconds = state.archive.lag()
+        yield _gauge("nearcast_archive_lag_commits", "Commits not in the archive.", commits)
+        yield _gauge("nearcast_archive_lag_seconds", "For how long they are not.", seconds)
+        failures = state.archive.failures
+        yield _counter("nearcast_archive_failures", "Failures to write the archive.", failures)
+        yield from _quotas(state)
         dispatcher = state.dispatcher
         posts = CounterMetricFamily(
             "nearcast_webhook_posts", "Posts to webhooks.", labels=["result"]
@@ -153,6 +159,26 @@ class _StateCollector(Collector):
         posts.add_metric(["failed"], dispatcher.failed)
         yield posts
         yield _counter("nearcast_dead_letters", "Updates that were given up.", dispatcher.dead)
+
+
+def _quotas(state: ServerState) -> Iterator[Metric]:
+    """The quotas of the tenants that have any, how much of them is used, and what they refused."""
+    labels = ["tenant", "quota"]
+    most = GaugeMetricFamily("nearcast_quota_limit", "The most a tenant may have.", labels=labels)
+    used = GaugeMetricFamily("nearcast_quota_used", "How much of it is used.", labels=labels)
+    refused = CounterMetricFamily(
+        "nearcast_quota_refused", "What was refused because of a quota.", labels=labels
+    )
+    for quotas in state.quotas:
+        tenant = state.tenants.find(quotas.tenant)
+        levels = {} if tenant is None else tenant.used()
+        for quota, limit in quotas.limits.items():
+            labelled = [quotas.tenant, quota]
+            most.add_metric(labelled, limit)
+            refused.add_metric(labelled, quotas.refused[quota])
+            if quota in levels:
+                used.add_metric(labelled, levels[quota])
+    yield from (most, used, refused)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -14,7 +14,6 @@ from nearcast.errors import (
     KindError,
     MissingField,
     NearcastError,
-    NotOnSparkError,
     PastTimeError,
     QueryError,
     SourceError,
@@ -64,13 +63,37 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         )
 
 
+class QuotaError(NearcastError):
+    """Something that was refused because its tenant would be above a quota."""
+
+    def __init__(
+        self, detail: str, status: int, quota: str, limit: float, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.quota = quota
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+
+    def problem(self) -> Problem:
+        """The error response: it says which quota, and its limit."""
+        wait = self.retry_after_s
+        return Problem(
+            self.status,
+            "quota-exceeded",
+            str(self),
+            headers=None if wait is None else {"Retry-After": str(int(wait) + 1)},
+            quota=self.quota,
+            limit=self.limit,
+        )
+
+
 _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
     (QueryError, 422, "invalid-query"),
     (MissingField, 422, "missing-field"),
     (InvalidValue, 422, "invalid-value"),
     (UnknownMessageError, 404, "unknown-message"),
     (UnknownIdError, 404, "unknown-subscription"),
-    (NotOnSparkError, 422, "not-on-spark"),
     (KindError, 409, "other-kind"),
     (PastTimeError, 409, "past-time"),
     (StateError, 409, "conflict"),
@@ -82,6 +105,8 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
 
 def problem_of(error: NearcastError) -> Problem:
     """Translate an error of the package into a problem."""
+    if isinstance(error, QuotaError):
+        return error.problem()
     status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
     more: dict[str, Any] = {}
     if isinstance(error, QueryError):

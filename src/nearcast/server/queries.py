@@ -14,7 +14,7 @@ from nearcast.server.bodies import json_body, json_response
 from nearcast.server.checks import check_query
 from nearcast.server.describe import describe
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import Conjunct, hints, parse_bag, parse_query
+from nearcast.text import Conjunct, hints, parse_bag, parse_expression, parse_query
 
 routes = Routes()
 
@@ -26,13 +26,13 @@ routes = Routes()
     describe(
         "subscriptions",
         200,
-        "Its terms and other operands, or what is wrong and where.",
+        "How it is read, its terms and other operands; or what is wrong and where.",
         answer="CheckedQuery",
         body="Query",
     ),
 )
 async def check(context: RequestContext) -> Response:
-    """Check a query, and list its terms and its other operands."""
+    """Check a query, show how it is read (`reads`), and list its terms and other operands."""
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     query = check_text(fields.get("query"), "query")
@@ -43,10 +43,12 @@ async def check(context: RequestContext) -> Response:
     try:
         if top is not None:
             as_top(top)
-            asked: dict[str, Any] = {"terms": list(parse_bag(query, analyser)), "operands": []}
+            terms = list(parse_bag(query, analyser))
+            asked: dict[str, Any] = {"terms": terms, "operands": [], "reads": " ".join(terms)}
             answer = {"valid": True, **asked, "hints": []}
         else:
             asked = _asked(parse_query(query, analyser).conjuncts)
+            asked["reads"] = parse_expression(query, analyser).to_text()
             answer = {"valid": True, **asked, "hints": list(hints(query))}
     except QueryError as error:
         answer = {"valid": False, "error": str(error), "position": error.position}

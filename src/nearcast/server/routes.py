@@ -17,12 +17,12 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nearcast.errors import InvalidValue
+from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events.values import check_id
 from nearcast.server.access import Caller
 from nearcast.server.bodies import JSON, NDJSON, has_body, media_type
 from nearcast.server.config import Limits
-from nearcast.server.problems import Problem
+from nearcast.server.problems import Problem, problem_of
 from nearcast.server.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -153,6 +153,9 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
             return response
         except Problem as problem:
             status = problem.status
+            raise
+        except NearcastError as error:
+            status = problem_of(error).status
             raise
         finally:
             if route.is_administrative:

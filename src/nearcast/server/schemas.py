@@ -237,6 +237,7 @@ SCHEMAS: dict[str, Schema] = {
     "CheckedQuery": _object(
         {
             "valid": {"type": "boolean"},
+            "reads": {"type": "string"},
             "terms": {"type": "array", "items": {"type": "string"}},
             "operands": {"type": "array", "items": _object(_OPERAND, tuple(_OPERAND))},
             "hints": {"type": "array", "items": {"type": "string"}},
@@ -246,6 +247,7 @@ SCHEMAS: dict[str, Schema] = {
         ("valid",),
         example={
             "valid": True,
+            "reads": "pizza AND NOT pineapple AND price:<9",
             "terms": ["pineapple", "pizza"],
             "operands": [{"operand": "price:<9", "means": "price is less than 9"}],
             "hints": [],

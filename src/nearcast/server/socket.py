@@ -42,7 +42,7 @@ def install_socket(app: FastAPI, state: ServerState) -> None:
             caller = state.admit(websocket, "subscribe")
             tenant = await state.tenant(caller.tenant)
             tenant.backend.commits.check_settled()
-            state.check_room()
+            state.check_room(tenant)
             session = SocketSession(websocket, state, caller, tenant)
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)

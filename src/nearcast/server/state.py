@@ -17,21 +17,24 @@ from starlette.requests import HTTPConnection
 from nearcast.errors import DamagedStoreError, NearcastError, StateError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.archive.writer import ArchiveWriter
 from nearcast.server.audit import AuditLog
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
-from nearcast.server.keys import KeyStore
+from nearcast.server.keys import DEFAULT, KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.protocol import ConnectionLimits
+from nearcast.server.quotas import QuotaRegistry
 from nearcast.server.standby.pair import ServerPair
 from nearcast.server.standby.role import ServerRole
-from nearcast.server.tenants import DEFAULT, Tenant, Tenants
+from nearcast.server.tenants import Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
 from nearcast.store.copies import accept_copy
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
+_MEASURE_S = 10.0  # how often figures are read for metrics that nobody asks for
 _REVOKE_S = 1.0  # how often the keys of open streams are looked up again
 
 
@@ -44,10 +47,14 @@ class ServerState:
             accept_copy(config.data)
         self.role = ServerRole(config.data)
         self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
-        self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
-        self.tenants = Tenants(config, self)
+        self.quotas = QuotaRegistry(config.quotas, monotonic)
+        self.authenticator = Authenticator(
+            self.keys, is_open=config.open, limits=config.limits, quotas=self.quotas
+        )
+        self.tenants = Tenants(config, self, self.quotas)
         self.dispatcher = WebhookDispatcher(config)
         self.connections = ConnectionLimits(config)
+        self.archive = ArchiveWriter(self)
         self.audit = AuditLog(config.data)
         self.metrics = ServerMetrics(self)
         self.parser = ThreadPoolExecutor(1, thread_name_prefix="parser")
@@ -166,7 +173,8 @@ class ServerState:
         self.ready = True
         log.info("ready")
         self.on_ready()
-        checked = monotonic()
+        self.config.telemetry.observe(self.metrics.registry)
+        checked = measured = monotonic()
         for turn in count():
             await asyncio.sleep(self.config.keep_alive_s / 3 / _TURNS)
             for tenant in self.tenants:
@@ -174,6 +182,15 @@ class ServerState:
             if monotonic() - checked >= _REVOKE_S:
                 self.authenticator.end_revoked()
                 checked = monotonic()
+            if self.config.telemetry.has_metrics and monotonic() - measured >= _MEASURE_S:
+                await self.refresh_figures()
+                measured = monotonic()
+
+    async def refresh_figures(self) -> None:
+        """Read the figures of all tenants, for metrics."""
+        for tenant in self.tenants:
+            with suppress(NearcastError):  # it is closed, or cannot be read now
+                await tenant.refresh_figures()
 
     def fail(self, reason: str) -> None:
         """Stop the server: it cannot work."""
@@ -181,7 +198,10 @@ class ServerState:
         self.on_failure()
 
     async def _open_tenants(self) -> None:
-        """Open the default tenant, and those with webhooks; a damaged one does not stop others."""
+        """Open the default tenant, and those with webhooks, or all if there is an archive.
+
+        A damaged one does not stop others.
+        """
         if self.config.data is not None:
             shutil.rmtree(self.config.data / "outgoing", ignore_errors=True)
         self.pair.open()
@@ -195,7 +215,8 @@ class ServerState:
         except DamagedStoreError:
             if self.tenants.stored() == [DEFAULT]:
                 raise
-        for name in await asyncio.to_thread(self.tenants.with_webhooks):
+        named = self.tenants.stored if self.archive.is_on else self.tenants.with_webhooks
+        for name in await asyncio.to_thread(named):
             with suppress(NearcastError):  # it is logged, and answered with 503
                 await self.tenants.get(name)
 
@@ -211,19 +232,22 @@ class ServerState:
         self.parser.shutdown(wait=False)
         await self.pair.close()
         await self.dispatcher.close()
+        await self.archive.close()
         await self.tenants.close()
         if self.keys is not None:
             self.keys.close()
+        await asyncio.to_thread(self.config.telemetry.close)
 
-    def check_room(self) -> None:
-        """Refuse a listener above the limit, or while the server is stopping."""
+    def check_room(self, tenant: Tenant) -> None:
+        """Refuse a listener above a limit or a quota, or while the server is stopping."""
         if self.stopping:
             raise self.not_ready()
         if self.listeners() >= self.config.limits.listeners:
             raise Problem(
                 503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}
             )
+        tenant.quotas.check("listeners", tenant.listening)
 
     def listeners(self) -> int:
         """The number of listeners of all tenants."""
-        return sum(len(tenant.hub) + len(tenant.live) for tenant in self.tenants)
+        return sum(tenant.listening for tenant in self.tenants)

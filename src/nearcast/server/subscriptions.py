@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +15,9 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
 from nearcast.events.bodies import body_of
+from nearcast.events.fields import MOVE, SUBSCRIBE, fields_of
 from nearcast.events.ids import new_id
+from nearcast.events.values import check_id
 from nearcast.geo import Box
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (
@@ -50,7 +51,12 @@ from nearcast.server.shapes import subscription_to_json
 from nearcast.server.sse import SseResponse
 
 routes = Routes()
-CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
+AFTER_ID = parameter(
+    "after", {"type": "string"}, "Only ids after this one, such as `next` of the page before."
+)
+_NOT_MOVED = {field.name for field in fields_of(SUBSCRIBE)} - {
+    field.name for field in fields_of(MOVE)
+}
 
 
 def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe:
@@ -117,7 +123,7 @@ def quoted(id: str) -> str:
         "A page, or all of them as lines.",
         answer="Page",
         content=lines_of("Subscription"),
-        parameters=(limit(1000), CURSOR, BBOX),
+        parameters=(limit(1000), AFTER_ID, BBOX),
     ),
 )
 async def list_subscriptions(context: RequestContext) -> Response:
@@ -128,15 +134,15 @@ async def list_subscriptions(context: RequestContext) -> Response:
     context.caller.pay()
     box = box_parameter(context.request)
     most = whole_number(context.request, "limit", 100, 1, context.limits.page)
-    cursor = context.request.query_params.get("after")
-    after = None if cursor is None else from_cursor(cursor)
+    given = context.request.query_params.get("after")
+    after = check_id(given, "after") if given else None  # the first page is after nothing
     if wants_lines(context.request):
         pieces = _all_lines(context, after, box)
         return SseResponse(pieces, context.state.config.stalled_s, media_type=NDJSON)
     found = await _page(context, after, most + 1, box)
     page, more = found[:most], len(found) > most
     answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}
-    answer["next"] = to_cursor(page[-1].id) if more else None
+    answer["next"] = page[-1].id if more else None
     return json_response(answer)
 
 
@@ -164,22 +170,6 @@ async def _all_lines(
         if len(page) < most:
             return
         after = page[-1].id
-
-
-def to_cursor(id: str) -> str:
-    """Encode the id that a page ended with as an opaque cursor."""
-    return urlsafe_b64encode(b"1" + id.encode()).decode().rstrip("=")
-
-
-def from_cursor(cursor: str) -> str:
-    """Decode the id that a page ended with."""
-    try:
-        data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        if data[:1] == b"1" and to_cursor(data[1:].decode()) == cursor:
-            return data[1:].decode()
-    except ValueError:
-        pass
-    raise InvalidValue("after", cursor, "the value of `next` of the page before")
 
 
 def _now(context: RequestContext) -> float:
@@ -293,7 +283,7 @@ async def put_subscription(context: RequestContext) -> Response:
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     id = context.path_id()
-    if fields.get("id", id) != id:
+    if fields.get("id") not in (None, id):
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, context)
     there = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
@@ -324,8 +314,10 @@ async def move_subscription(context: RequestContext) -> Response:
     context.caller.pay()
     id = context.path_id()
     check_fields(fields, context.state.config)
-    for name in fields.keys() - {"id", "region", "point", "ttl", "at"}:
-        raise InvalidValue(name, fields[name], "region, point and ttl only; PUT changes the rest")
+    for name in sorted(_NOT_MOVED):
+        if fields.get(name) is not None:
+            expected = "region, point and ttl only; PUT changes the rest"
+            raise InvalidValue(name, fields[name], expected)
     event = event_from_json(fields | {"op": "move", "id": id})
     assert isinstance(event, Move)  # noqa: S101 - by its op
     outcome = accepted((await context.tenant.backend.apply([event]))[0])

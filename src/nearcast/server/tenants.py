@@ -19,7 +19,9 @@ from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
 from nearcast.server.backend import CommittedBatch, EngineThread
 from nearcast.server.config import Config
+from nearcast.server.keys import DEFAULT
 from nearcast.server.live import LiveMap
+from nearcast.server.quotas import QuotaRegistry, TenantQuotas
 from nearcast.server.standby.files import replace_file
 from nearcast.server.webhook_file import EarlierWebhooks
 from nearcast.store.webhooks import may_have_webhooks
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from nearcast.server.spark.tenant_pipeline import TenantPipeline
 
 log = structlog.get_logger("nearcast")
-DEFAULT = "default"
 _TRY_AGAIN_S = 5.0
 
 
@@ -55,8 +56,16 @@ class TenantObserver(hub.ListenerObserver, Protocol):
 class Tenant:
     """A tenant: its engine, the listeners to its updates, and those of its live map."""
 
-    def __init__(self, name: str, engine: Engine, config: Config, observer: TenantObserver) -> None:
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        config: Config,
+        observer: TenantObserver,
+        quotas: TenantQuotas,
+    ) -> None:
         self.name = name
+        self.quotas = quotas
         self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
         self.live = LiveMap(config.limits.live_per_second)
         self.settings = engine.settings
@@ -67,6 +76,8 @@ class Tenant:
             name,
             gate=lambda: observer.check_changes(self),
             confirmed_within_s=config.confirmed_within_s,
+            quotas=quotas,
+            telemetry=config.telemetry,
         )
         self.figures: dict[str, float] = {}
         self.pipeline: TenantPipeline | None = None
@@ -80,7 +91,23 @@ class Tenant:
 
     async def refresh_figures(self) -> None:
         """Read the figures of the engine, for metrics."""
-        self.figures = await self.backend.ask(lambda engine: engine.figures())
+        self.figures = await self.backend.ask(_figures)
+
+    def used(self) -> dict[str, float]:
+        """How much of its quotas it uses, as far as that is a level."""
+        figures = self.figures
+        return {
+            "subscriptions": figures.get("subscriptions", 0.0),
+            "messages": figures.get("active", 0.0),
+            "listeners": float(self.listening),
+            "webhooks": figures.get("webhooks", 0.0),
+            "bytes": figures.get("stored", 0.0),
+        }
+
+    @property
+    def listening(self) -> int:
+        """How many connections listen to it."""
+        return len(self.hub) + len(self.live)
 
     def committed(self, batch: CommittedBatch) -> None:
         """Pass a batch on to listeners and the observer."""
@@ -102,6 +129,11 @@ class Tenant:
         self.live.close()
 
 
+def _figures(engine: Engine) -> dict[str, float]:
+    stored, webhooks = engine.stored_bytes(), engine.webhooks.count()
+    return engine.figures() | {"stored": float(stored), "webhooks": float(webhooks)}
+
+
 class Tenants:
     """All tenants of a server, opened on first use.
 
@@ -109,9 +141,10 @@ class Tenants:
     are not affected.
     """
 
-    def __init__(self, config: Config, observer: TenantObserver) -> None:
+    def __init__(self, config: Config, observer: TenantObserver, quotas: QuotaRegistry) -> None:
         self._config = config
         self._observer = observer
+        self._quotas = quotas
         self._earlier = EarlierWebhooks(config.data and config.data / "webhooks.db")
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
@@ -143,7 +176,8 @@ class Tenants:
     async def _make(self, name: str) -> Tenant:
         try:
             engine = await asyncio.to_thread(self._read, name)
-            tenant = Tenant(name, engine, self._config, self._observer)
+            quotas = self._quotas.of(name)
+            tenant = Tenant(name, engine, self._config, self._observer, quotas)
             if self._config.engine == "spark":
                 from nearcast.server.spark.tenant_pipeline import start_pipeline
 

@@ -83,7 +83,7 @@ async def listen(context: RequestContext) -> Response:
     after, include = resume_after(context.request), included(context.request)
     if wants_lines(context.request):
         return await _lines(context, subscriptions, after or 0, include)
-    context.state.check_room()
+    context.state.check_room(context.tenant)
     feed = UpdateFeed(context.tenant.hub, subscriptions, after, sse_encoder(include), sse_gap)
     pieces = _events(context, feed)
     return SseResponse(pieces, context.state.config.stalled_s)
@@ -139,7 +139,7 @@ async def look(context: RequestContext) -> Response:
     context.caller.pay()
     box = box_parameter(context.request)
     names = wanted(context.request, context.limits) or ()
-    context.state.check_room()
+    context.state.check_room(context.tenant)
     return SseResponse(_live(context, box, names), context.state.config.stalled_s)
 
 

@@ -239,7 +239,8 @@ class WebhookDispatcher:
         error: str | None
         try:
             async with self._slots.slot(tenant.name, hook.url):
-                status = await self._posts.post(hook.url, headers, body)
+                with self._config.telemetry.post(tenant.name, hook.subscription):
+                    status = await self._posts.post(hook.url, headers, body)
             error = None if 200 <= status < 300 else f"answered {status}"
         except ForbiddenAddress as problem:
             error = str(problem)

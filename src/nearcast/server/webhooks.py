@@ -87,10 +87,14 @@ async def put_webhook(context: RequestContext) -> Response:
     elif isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < 2**63:
         raise InvalidValue("after", place, "the id of an update, or 0 for all that are kept")
     hook = Webhook(id, url, _secret(fields.get("secret")), place)
+    quotas = context.tenant.quotas
 
     def put(engine: Engine) -> bool:
         if engine.get(id) is None:
             return False
+        if engine.webhooks.find(id) is None:
+            quotas.check("webhooks", engine.webhooks.count())
+            quotas.check("bytes", engine.stored_bytes())
         engine.webhooks.put(hook)
         return True
 

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from nearcast.errors import NearcastError
 from nearcast.events import event_to_json
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.log import Record
-from nearcast.spark.refusals import check_event
+from nearcast.events.parquet import as_row
 
 _OPEN = [field.with_nullable(True) for field in EVENT_SCHEMA]
 
@@ -75,14 +74,9 @@ def table_of(records: Iterable[Record]) -> pa.Table:
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    error = record.error
-    if record.event is not None:
-        try:
-            check_event(record.event)
-            return event_to_json(record.event)
-        except NearcastError as unknown:
-            error = unknown
-    return {"problem": str(error), "raw": raw_text(record.raw)}
+    if record.event is None:
+        return {"problem": str(record.error), "raw": raw_text(record.raw)}
+    return as_row(event_to_json(record.event))
 
 
 def raw_text(raw: bytes | dict[str, Any]) -> str:

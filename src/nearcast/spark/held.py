@@ -20,11 +20,13 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.table import Rows
+from nearcast.spark.asking import has_shape
 from nearcast.spark.names import Names
 from nearcast.spark.operations import BegunSubscriptions, boxes_in
 from nearcast.spark.shard_terms import ShardTerms
 
 _MOST = 1 << 62
+_CANCELLED = -1
 
 
 class Facts(NamedTuple):
@@ -41,12 +43,16 @@ class ActiveMessages:
         if described is None:
             self._store = ActiveStore(memory)
             self._names = Names(memory, "message")
+            self._bodies = Names(memory, "body", long=True)
             sizes = {"slots": 0, "changes": 0}
         else:
             self._store = ActiveStore.attach(memory, described["store"])
             self._names = Names.attach(memory, "message", described["names"])
+            self._bodies = Names.attach(memory, "body", described["bodies"], long=True)
             sizes = described["sizes"]
         self._seq = Column(np.int64, 0, memory, "message_seq", sizes["slots"])
+        self._gone = Column(np.int64, 0, memory, "message_gone", sizes["slots"])
+        self._shaped = Column(np.bool_, 0, memory, "message_shaped", sizes["slots"])
         count = sizes["changes"]
         self._change = Column(np.int32, 2, memory, "change", count)
         self._change_seq = Column(np.int64, 0, memory, "change_seq", count)
@@ -57,6 +63,7 @@ class ActiveMessages:
         return {
             "store": self._store.describe(),
             "names": self._names.describe(),
+            "bodies": self._bodies.describe(),
             "sizes": {"slots": self._seq.size, "changes": self._change.size},
         }
 
@@ -72,15 +79,20 @@ class ActiveMessages:
     @property
     def nbytes(self) -> int:
         """Bytes in use."""
-        return self._store.nbytes + self._names.nbytes + self._seq.nbytes
+        names = self._names.nbytes + self._bodies.nbytes
+        columns = self._seq.nbytes + self._gone.nbytes + self._shaped.nbytes
+        return self._store.nbytes + names + columns
 
     @property
     def boxes(self) -> Floats:
         """The box of each slot's message."""
         return self._store.boxes
 
-    def apply(self, lasting: pa.Table, changes: pa.Table, terms: ShardTerms) -> None:
+    def apply(
+        self, lasting: pa.Table, withdrawn: pa.Table, changes: pa.Table, terms: ShardTerms
+    ) -> None:
         """Add the messages and changes of a step; remove what ended before it."""
+        self._cancel()
         times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
         if times:
             self._expire(min(times), terms)
@@ -88,11 +100,29 @@ class ActiveMessages:
             lasting = self._unknown(lasting)
         if len(lasting):
             self._add(lasting, terms)
+        if len(withdrawn):
+            self._withdraw(withdrawn)
         if len(changes) or self._change.size:
             owners = [changes[name].to_numpy() for name in ("owner", "was")]
             self._change.replace(np.column_stack(owners).astype(np.int32))
             self._change_seq.replace(changes["seq"].to_numpy())
             self._change_at.replace(changes["at"].to_numpy())
+
+    def _withdraw(self, withdrawn: pa.Table) -> None:
+        """Note with which events messages end before their time."""
+        slots, old = self._store.active(-np.inf), withdrawn["old"].to_numpy()
+        order = np.argsort(old, kind="stable")
+        held = self._seq.array[slots]
+        place = np.minimum(np.searchsorted(old[order], held), len(old) - 1)
+        mine = old[order][place] == held
+        self._gone.array[slots[mine]] = withdrawn["seq"].to_numpy()[order][place[mine]]
+
+    def _cancel(self) -> None:
+        """Remove what ended before its time in an earlier step."""
+        gone = self._gone.array
+        for slot in np.flatnonzero((gone != _MOST) & (gone != _CANCELLED)).tolist():
+            self._store.cancel(slot)
+            gone[slot] = _CANCELLED
 
     def _unknown(self, lasting: pa.Table) -> pa.Table:
         """Those that are not here yet: a message that moves back may never have been removed."""
@@ -103,11 +133,14 @@ class ActiveMessages:
         ended = self._store.expire(now, _MOST)
         if len(ended.slots):
             self._names.forget(ended.slots)
+            self._bodies.forget(ended.slots)
             terms.take_back(ended.terms)
         if self._store.is_loose:
             old = self._store.pack()
             self._names.renumber(old)
-            self._seq.replace(self._seq.array[old].copy())
+            self._bodies.renumber(old)
+            for column in (self._seq, self._gone, self._shaped):
+                column.replace(column.array[old].copy())
 
     def _add(self, lasting: pa.Table, terms: ShardTerms) -> None:
         boxes = boxes_in(lasting)
@@ -124,9 +157,17 @@ class ActiveMessages:
         numbers = terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]], kept=False)
         texts = MessageTerms(starts - starts[0], numbers)
         slots = self._store.add(texts, boxes, lasting["end"].to_numpy().copy())
-        self._seq.lengthen(max(0, self._store.slots - self._seq.size))
+        more = self._store.slots - self._seq.size
+        if more > 0:
+            for column in (self._seq, self._gone, self._shaped):
+                column.lengthen(more)
+            self._gone.array[-more:] = _MOST
         self._seq.array[slots] = lasting["seq"].to_numpy()
+        self._gone.array[slots] = _MOST
         self._names.put(slots, lasting["id"].combine_chunks())
+        bodies = pc.fill_null(lasting["body"].combine_chunks(), "")
+        self._bodies.put(slots, bodies)
+        self._shaped.array[slots] = [has_shape(body) for body in bodies.to_pylist()]
 
     def changes(self, part: slice = slice(None)) -> BegunSubscriptions:
         """Some of the changes that the last step asked about."""
@@ -138,13 +179,23 @@ class ActiveMessages:
         """Find what each of some rows matches among the messages before an event at a time."""
         asked = np.arange(len(which), dtype=np.int32)
         found = self._store.evaluate(rows, which, asked, at)
-        before = self._seq.array[found.slots] < seq[found.events]
+        when = seq[found.events]
+        before = (self._seq.array[found.slots] < when) & (self._gone.array[found.slots] > when)
         return Facts(found.events[before], found.slots[before])
 
     def numbers_of(self, slots: Int32s) -> Int64s:
         """The sequence numbers of messages."""
         numbers: Int64s = self._seq.array[slots]
         return numbers
+
+    def is_shaped(self, slots: Int32s) -> npt.NDArray[np.bool_]:
+        """Which messages are over anything but a point or a box."""
+        shaped: npt.NDArray[np.bool_] = self._shaped.array[slots]
+        return shaped
+
+    def bodies_of(self, slots: Int32s) -> pa.Array:
+        """The messages as JSON; empty if an earlier release did not keep them."""
+        return self._bodies.of(slots)
 
     def names_of(self, slots: Int32s) -> pa.Array:
         """The ids of messages."""

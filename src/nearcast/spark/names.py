@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,24 @@ _WORTH_TIDYING = 1 << 16
 
 
 class Names:
-    """The id of each number; `prefix` distinguishes its arrays from others in the memory."""
+    """The id of each number; `prefix` distinguishes its arrays from others in the memory.
+
+    Ids have at most 255 bytes; `long` ones, which are texts, any number of them.
+    """
 
     def __init__(
-        self, memory: Memory, prefix: str, described: Mapping[str, int] | None = None
+        self,
+        memory: Memory,
+        prefix: str,
+        described: Mapping[str, int] | None = None,
+        *,
+        long: bool = False,
     ) -> None:
         sizes = described or {"start": 0, "letters": 0, "dead": 0}
         self._start = Column(np.int64, 0, memory, f"{prefix}_start", sizes["start"])
-        self._size = Column(np.uint8, 0, memory, f"{prefix}_size", sizes["start"])
+        self._size = Column(
+            np.uint32 if long else np.uint8, 0, memory, f"{prefix}_size", sizes["start"]
+        )
         self._letters = Column(np.uint8, 0, memory, f"{prefix}_letters", sizes["letters"])
         self._dead = sizes["dead"]
 
@@ -35,9 +45,11 @@ class Names:
         return {"start": self._start.size, "letters": self._letters.size, "dead": self._dead}
 
     @classmethod
-    def attach(cls, memory: Memory, prefix: str, described: Mapping[str, int]) -> Self:
+    def attach(
+        cls, memory: Memory, prefix: str, described: Mapping[str, int], *, long: bool = False
+    ) -> Self:
         """Attach to names in memory that is kept in files."""
-        return cls(memory, prefix, described)
+        return cls(memory, prefix, described, long=long)
 
     @property
     def size(self) -> int:
@@ -63,7 +75,7 @@ class Names:
 
     def forget(self, numbers: Int32s) -> None:
         """Forget the ids of some numbers."""
-        self._dead += int(self._size.array[numbers].sum())
+        self._dead += int(self._size.array[numbers].sum(dtype=np.int64))
         self._size.array[numbers] = 0
         if self._dead > max(_WORTH_TIDYING, self._letters.size // 2):
             self.tidy()
@@ -99,7 +111,7 @@ class Names:
 def _copy(
     names: npt.NDArray[np.uint8],
     start: Int64s,
-    size: npt.NDArray[np.uint8],
+    size: npt.NDArray[np.unsignedinteger[Any]],
     out: npt.NDArray[np.uint8],
 ) -> int:
     used = 0

@@ -40,6 +40,18 @@ RANKED = 7
 """Begins: a top-k subscription, which shards of boolean ones never see."""
 GONE = 8
 """Ends a top-k subscription."""
+WITHDRAWN = 9
+"""An active message, `old`, ends with an event that replaces or retracts it; all shards hear it."""
+PAST = 10
+"""That message as it was, for the shards that must find out who had it among the results."""
+REPLACING = 11
+"""The message that takes its place; it is matched from here, and not as other messages are."""
+
+EVERYONE = np.uint64(0xD2A0783EEBF198AB)
+"""The hash of `"\\0*"`, a term that no text has: every message is given it.
+
+A conjunct without terms requires it, so it is placed and found as any other.
+"""
 
 NEVER = 2**62
 """The sequence number of a *guest*: a subscription that a shard gets for one step only.
@@ -63,15 +75,22 @@ _COMMON = [
 
 _MORE = [
     ("circle", pa.list_(pa.float64(), 3)),  # ROUND: longitude, latitude, metres
+    ("asks", pa.string()),  # the query and the region, as JSON, if terms and boxes do not say all
+    ("ops", pa.int8()),  # the ops that a subscription asks for, as bits; null for all
+    ("meta", pa.string()),  # as JSON
 ]
 
 _TOPS = [
     ("top", pa.list_(pa.float64())),  # RANKED: longitude, latitude, k and alpha
+    ("definition", pa.string()),  # RANKED: all of it as JSON, if it has more than that
+    ("until", pa.float64()),  # when a subscription ends by itself
 ]
 
 _TIMES = [
     ("at", pa.float64()),  # LASTING and CHANGE: its time
-    ("end", pa.float64()),  # LASTING: when it is no longer active
+    ("end", pa.float64()),  # LASTING: when it is no longer active; END, GONE: that it was by time
+    ("body", pa.string()),  # LASTING, PAST, REPLACING: the message as JSON
+    ("old", pa.int64()),  # WITHDRAWN: the sequence number of the message
 ]
 
 BEGUN = pa.schema([*_COMMON, ("query", pa.string()), *_MORE, *_TOPS])
@@ -81,7 +100,9 @@ LOG = pa.schema([*BEGUN, *_TIMES])
 """What the registrar writes down: all that is to be known of subscriptions, and lasting messages.
 
 A log of the first version has no times and no lasting messages, and a circle is any other region;
-one of the second has no top-k subscriptions.
+one of the second has no top-k subscriptions. Up to the fourth there were neither messages that end
+before their time nor anything that plain code has to decide, and the terms of lasting messages
+lack `EVERYONE`.
 """
 
 OPERATIONS = pa.schema(

@@ -11,24 +11,28 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
-from nearcast.events import Record, Subscribe, Update
+from nearcast.events import LateBody, Record, Subscribe, Subscription, Update
+from nearcast.events.bodies import NOTHING, Include
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.driver.dskype import ranking_for
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
+from nearcast.spark.included import body_in, replay_columns
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.outputs import sorted_updates
 from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.topk.registry import ranker_for
 from nearcast.spark.workers.node import NodeCache
 from nearcast.spark.workers.task import TaskRunner
-from nearcast.text import parse_bag, parse_query
+from nearcast.text import Analyser, parse_bag, parse_query
 
 STEP_RECORDS = 1 << 16
 """Records that are held in memory and matched together."""
@@ -63,17 +67,19 @@ def replay_steps(
     folder: Path,
     scheme: str = "shared",
     step_records: int = STEP_RECORDS,
+    include: Include = NOTHING,
 ) -> Generator[tuple[int, list[Update]]]:
     """Match a log in an empty folder; give each position with its updates.
 
     What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
-    `nearcast.engine.replay`. `scheme` is the ranking scheme.
+    `nearcast.engine.replay`. `scheme` is the ranking scheme, `include` what updates have besides.
     """
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
     state = PipelineState(str(folder / "state"), {})
     ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
-    pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
+    columns = replay_columns(include)
+    pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking, include=columns)
     results = _StepResults(kept, refuse, settings)
     try:
         for number, some in enumerate(_portions(records, step_records)):
@@ -107,6 +113,21 @@ def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
     raise damage
 
 
+def _updates_in(table: pa.Table) -> Iterator[Update]:
+    """Updates, with what they carry besides."""
+    names = UPDATE_SCHEMA.names[1:]
+    if table.num_columns == len(UPDATE_SCHEMA):
+        columns = (table[name].to_pylist() for name in names)
+        yield from (Update(*each) for each in zip(*columns, strict=True))
+        return
+    for row in table.to_pylist():
+        meta = row.get("meta")
+        late = None if row.get("at") is None else LateBody.ready(body_in(row))
+        meta = None if meta is None else msgspec.json.decode(meta)
+        op, subscription, message, score = (row[name] for name in names)
+        yield Update(op, subscription, message, score, meta, late)
+
+
 class _StepResults:
     """The results of each step, record by record, as if they had been matched one by one."""
 
@@ -119,8 +140,7 @@ class _StepResults:
         """Yield each position with its updates, and pass refused records to `refuse`."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()
-        columns = (table[name].to_pylist() for name in UPDATE_SCHEMA.names[1:])
-        found = (Update(*each) for each in zip(*columns, strict=True))
+        found = _updates_in(table)
         at = 0
         for record in records:
             if record.position in refused:
@@ -136,11 +156,22 @@ class _StepResults:
         event = record.event
         if event is None:
             return record.error or StateError(error)
-        if isinstance(event, Subscribe) and event.subscription.query is not None:
-            parse = parse_query if event.subscription.top is None else parse_bag
+        if isinstance(event, Subscribe):
             try:
-                parse(event.subscription.query, self._analyser)
+                _parse(event.subscription, self._analyser)
             except QueryError as problem:
                 if str(problem) == error:
                     return problem  # it marks the place of the error with a caret
         return StateError(error)
+
+
+def _parse(subscription: Subscription, analyser: Analyser) -> None:
+    """Parse the query of a subscription, and its filter."""
+    if subscription.query is not None:
+        parse = parse_query if subscription.top is None else parse_bag
+        parse(subscription.query, analyser)
+    if subscription.filter is not None:
+        try:
+            parse_query(subscription.filter, analyser)
+        except QueryError as error:
+            raise error.of("filter") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,9 +24,10 @@ from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.driver.pipeline import STEP_ROWS, Output, Pipeline, planner
 from nearcast.spark.driver.ranking import digest_of
 from nearcast.spark.driver.state import PipelineState
+from nearcast.spark.included import columns_for
 from nearcast.spark.io.paths import absolute
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
-from nearcast.spark.readers.schema import UPDATES
+from nearcast.spark.readers.schema import updates_with
 from nearcast.spark.readers.sources import file_names
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.session import check, is_local_master, prepare
@@ -49,6 +50,7 @@ class StreamOptions:
     step_rows: int = STEP_ROWS
     adjust: Mode = "off"
     adjust_bytes: float = BYTES_A_MINUTE
+    include: tuple[str, ...] = ()
 
 
 def match_stream(
@@ -66,6 +68,7 @@ def match_stream(
     available_now: bool = False,
     adjust: Mode = "off",
     adjust_bytes: float = BYTES_A_MINUTE,
+    include: Iterable[str] = (),
 ) -> Any:
     """Match a frame of events, streaming or not, and give the updates.
 
@@ -85,6 +88,8 @@ def match_stream(
     - `adjust`: "auto" keeps the workers of a stream balanced while the load changes, and carries
       at most `adjust_bytes` a minute from one to another for that; "suggest" only says what would
       help.
+    - `include`: "message" gives updates the columns `text`, `point`, `region` and `properties`,
+      the last three as JSON, null for what was removed; "meta" that of the subscription, as JSON.
 
     A frame that is not streaming is matched at once, and its updates are given as a frame. For a
     stream with `output` or `foreach_batch` the running query is given; without either, a streaming
@@ -95,8 +100,9 @@ def match_stream(
     prepare(session, state)
     check(session)
     options = StreamOptions(
-        workers, partitioner, plan, settings, quarantine, STEP_ROWS, adjust, adjust_bytes
-    )
+        workers, partitioner, plan, settings, quarantine, STEP_ROWS, adjust, adjust_bytes,
+        tuple(include),
+    )  # fmt: skip
     if not events.isStreaming:
         return _match_table(events, state, output, foreach_batch, options)
     if state is None:
@@ -107,7 +113,7 @@ def match_stream(
     if output is not None or foreach_batch is not None:
         return query
     _wait_for_what_is_there(query)
-    return session.readStream.schema(UPDATES).parquet(str(target))
+    return session.readStream.schema(updates_with(options.include)).parquet(str(target))
 
 
 def match_files(
@@ -155,9 +161,10 @@ def _match_table(
         return None
     steps = range(before + 1, feed.pipeline.history.step.number + 1)
     found = [f"{target}/batch={step}" for step in steps if feed.pipeline.has_updates(step)]
+    schema = updates_with(options.include)
     if not found:
-        return session.createDataFrame([], UPDATES)
-    return session.read.schema(UPDATES).parquet(*found)
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(*found)
 
 
 def _forget(state: str, pipeline: str) -> None:
@@ -177,6 +184,9 @@ def open_feed(
     output = None if output is None else absolute(output)
     quarantine = None if options.quarantine is None else absolute(options.quarantine)
     settings = options.settings or Settings()
+    included = columns_for(options.include)
+    if options.workers is not None and options.workers < 1:
+        raise InvalidValue("workers", options.workers, "a whole number from 1 on")
     kernels.build()
     if not is_local_master(session.sparkContext.master):
         kernels.offer(state)
@@ -186,7 +196,7 @@ def open_feed(
     kept = PipelineState(state, _about(settings))
     sink: Output
     if foreach_batch is not None:
-        call = _call(session, foreach_batch)
+        call = _call(session, foreach_batch, updates_with(options.include))
         sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, quarantine)
     else:
         sink = FolderOutput(str(output), quarantine, kept.id)
@@ -201,7 +211,9 @@ def open_feed(
     balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
     scheme = ranker_for(scheme, settings.window, workers)
     ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
-    pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer, ranking)
+    pipeline = Pipeline(
+        kept, settings, choose, sink, runner, None, allowance, balancer, ranking, included
+    )
     if isinstance(sink, FolderOutput):
         sink.check(pipeline.begun)
     standing = pipeline.history.plan
@@ -255,12 +267,14 @@ def _about(settings: Settings) -> dict[str, Any]:
     return about
 
 
-def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[str], int], None]:
+def _call(
+    session: SparkSession, foreach_batch: ForeachBatch, schema: str
+) -> Callable[[list[str], int], None]:
     def call(paths: list[str], step: int) -> None:
         if paths:
-            frame = session.read.schema(UPDATES).parquet(*paths)
+            frame = session.read.schema(schema).parquet(*paths)
         else:
-            frame = session.createDataFrame([], UPDATES)
+            frame = session.createDataFrame([], schema)
         foreach_batch(frame, step)
 
     return call

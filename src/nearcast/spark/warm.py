@@ -16,6 +16,7 @@ from nearcast.partition.grid import Grid
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.routing import route_messages
+from nearcast.spark.asking import ExactMatching
 from nearcast.spark.driver.placing import place
 from nearcast.spark.driver.window_log import arrivals
 from nearcast.spark.events import table_of
@@ -62,7 +63,7 @@ def warm_tasks() -> None:
     events, seq = table_of(records), np.arange(len(records))
     plan = _plan()
     registrar = Registrar(Settings())
-    none = BEGUN.empty_table()
+    none, exact = BEGUN.empty_table(), ExactMatching(Settings().analyser)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         shard, router = Shard(memory), Router(memory)
@@ -73,7 +74,7 @@ def warm_tasks() -> None:
             placed = place(plan, reading.log, ended, none, reading.changes)
             shard.apply(placed.shards[0])
             router.apply(placed.changes)
-            shard.held.names_of(shard.changed().slots)
+            shard.held.names_of(shard.changed(exact).slots)
             texts = messages_of(some, numbers, reading.messages, Settings().analyser)
             if not len(texts.ids) or router.wanted is None:
                 continue

@@ -33,7 +33,7 @@ def back_up(data: Path, files: Iterable[Path], target: Path) -> None:
             copy_file(path, place)
         _write_manifest(folder, _described(folder))
 
-    _make_folder(target, fill)
+    make_folder(target, fill)
 
 
 def restore_copy(copy: Path, data: Path) -> int:
@@ -52,7 +52,7 @@ def restore_copy(copy: Path, data: Path) -> int:
             to_disk(place)
         _check(copy, folder, described)
 
-    _make_folder(data, fill)
+    make_folder(data, fill)
     return len(described)
 
 
@@ -74,7 +74,7 @@ def _unfinished(folder: Path) -> Path:
     return folder.with_name(folder.name + ".unfinished")
 
 
-def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
+def make_folder(target: Path, fill: Callable[[Path], None]) -> None:
     """Fill a folder beside its place, then give it its name."""
     target = target.resolve()
     unfinished = _unfinished(target)

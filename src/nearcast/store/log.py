@@ -129,6 +129,11 @@ class StoredLog:
         if self._chunks.oldest != oldest and oldest is not None:
             self._bodies.prune(*self._first_update())
 
+    def is_due(self, now: float) -> bool:
+        """Whether the oldest updates have been kept for long enough."""
+        oldest = self._chunks.oldest
+        return oldest is not None and oldest.mark <= now - self._seconds
+
     def _first_update(self) -> tuple[int, int]:
         """The id of the first update that is kept, and the number of its event."""
         query = "SELECT first, size, data, checksum FROM update_chunk ORDER BY first LIMIT 1"

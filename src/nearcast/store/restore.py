@@ -47,21 +47,27 @@ def restore_subscriptions(core: EventCore, rows: Iterator[Row]) -> None:
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
-    """Add those with plain words and plain boxes as columns, and return the others."""
-    plain, others = _divided(rows, [_is_box(row) for row in rows])
-    if plain:
-        from nearcast.engine.bulk import put_boxes
+    """Add those that columns can have, and return the others."""
+    from nearcast.engine.loading import NewSubscriptions
+    from nearcast.geo.region_columns import put_boxes, regions_of_texts
 
-        ids, queries = [row[0] for row in plain], [row[1] for row in plain]
-        boxes = np.array([row[2:6] for row in plain], np.float64)
-        if put_boxes(core.boolean, ids, pa.array(queries, pa.string()), boxes) is None:
-            return rows
-    return others
+    plain = [row for row in rows if row[9] is None and (row[1] is None or isinstance(row[1], str))]
+    if not plain:
+        return rows
+    shapes = [None if row[6] is None else _text_of(row[6]) for row in plain]
+    regions = regions_of_texts(pa.array(shapes, pa.string()))
+    boxed = np.array([row[2] is not None for row in plain], np.bool_)
+    boxes = np.array([row[2:6] for row, is_box in zip(plain, boxed, strict=True) if is_box])
+    put_boxes(regions, np.flatnonzero(boxed), boxes.astype(np.float64).reshape(-1, 4))
+    ids = pa.array([row[0] for row in plain], pa.string())
+    queries = pa.array([row[1] or None for row in plain], pa.string())
+    _, left = core.boolean.put_columns(NewSubscriptions(ids, queries, regions))
+    kept = {row[0] for row, is_left in zip(plain, left.tolist(), strict=True) if not is_left}
+    return [row for row in rows if row[0] not in kept]
 
 
-def _is_box(row: Row) -> bool:
-    _, _, west, _, east, _, region, _, _, more = row
-    return region is None and more is None and west is not None and bool(west <= east)
+def _text_of(shape: str | bytes) -> str:
+    return shape if isinstance(shape, str) else shape.decode()
 
 
 def _divided(rows: list[Row], fits: list[bool]) -> tuple[list[Row], list[Row]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from nearcast.engine.changes import EngineChanges
@@ -168,7 +169,8 @@ class Store:
     def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
         self.webhooks.end(changes.ended)
-        changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
+        others = chain(changes.moved, *(ids.to_pylist() for ids in changes.added))
+        changed = changes.subscriptions | {id: core.subscription(id) for id in others}
         if changed:
             rows = {
                 id: None if one is None else row_of(one, core.attributes.end_of(id))
@@ -182,7 +184,7 @@ class Store:
         for new in changes.boxes:
             put_boxes(connection, new)
             if len(new.ids) < _MANY:
-                self._snapshots.note(new.ids, len(new.ids))
+                self._snapshots.note(new.ids.to_pylist(), len(new.ids))
             else:
                 self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
@@ -213,6 +215,22 @@ class Store:
         with naming_file(self.path):  # the writer's own connection: readers may be busy
             found = self._connection.execute(query, (key, self._clock() - KEYS_FOR)).fetchone()
         return None if found is None else bytes(found[0])
+
+    def stored_bytes(self) -> int:
+        """How many bytes of the file are in use: free pages, which are used next, do not count."""
+
+        def pragma(name: str) -> int:
+            return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+        with naming_file(self.path):
+            return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")
+
+    def frees_by(self, at: float) -> bool:
+        """Whether an event of that time ends messages, or updates are past their time."""
+        query = "SELECT EXISTS (SELECT 1 FROM lasting WHERE ends <= ?)"
+        with naming_file(self.path):
+            ends = bool(self._connection.execute(query, (at,)).fetchone()[0])
+        return ends or self.log.is_due(self._clock())
 
     def backup(self, path: str | Path) -> None:
         """Write a copy of the state of the latest commit."""

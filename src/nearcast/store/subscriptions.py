@@ -80,7 +80,9 @@ def put_boxes(connection: sqlite3.Connection, new: Boxes) -> None:
     """Write many new subscriptions of plain boxes."""
     rows = [
         (id, query, *box)
-        for id, query, box in zip(new.ids, new.queries, new.boxes.tolist(), strict=True)
+        for id, query, box in zip(
+            new.ids.to_pylist(), new.queries.to_pylist(), new.boxes.tolist(), strict=True
+        )
     ]
     rows.sort(key=lambda row: row[0])  # in order, they fill one page after the other
     connection.executemany(_PUT_BOX, rows)

@@ -70,6 +70,10 @@ class WebhookTable:
         rows = self._connection.execute("SELECT subscription, url, secret, place FROM webhook")
         return [Webhook(*row) for row in rows]
 
+    def count(self) -> int:
+        """How many webhooks there are."""
+        return int(self._connection.execute("SELECT count(*) FROM webhook").fetchone()[0])
+
     def find(self, subscription: str) -> Webhook | None:
         """The webhook of a subscription."""
         row = self._connection.execute(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast._jit import inlined, inner, kernel, read_only
+from nearcast._jit import inlined, inner, kernel
 from nearcast.arrays.slots import (
     FIRST_FACTOR,
     FIRST_SEED,
@@ -25,12 +25,11 @@ from nearcast.arrays.slots import (
     hash_strings,
     mixed,
 )
+from nearcast.arrays.strings import buffers as buffers  # of columns of texts too
 from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.analyser import DEFAULT, Analyser
 
 Hashes = npt.NDArray[np.uint64]
-
-_NO_BYTES = read_only(np.empty(0, np.uint8))
 
 # For RE2. A plain word has one of these letters, each of which is a term for every analyser without
 # stop words. One with Han, Hiragana, Katakana or Hangul is not plain: it may mean a phrase.
@@ -67,16 +66,6 @@ def may_have_syntax(queries: pa.StringArray) -> npt.NDArray[np.bool_]:
         zero_copy_only=False
     )
     return found
-
-
-def buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
-    """The bytes of a string column without nulls, and where each string starts and ends."""
-    array = texts.cast(pa.large_string())
-    _, offsets, data = array.buffers()
-    if offsets is None or not offsets.size:
-        return _NO_BYTES, np.zeros(1, np.int64)
-    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    return _NO_BYTES if data is None else read_only(np.frombuffer(data, np.uint8)), ends
 
 
 @kernel

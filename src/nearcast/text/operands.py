@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,13 @@ from unicodedata import normalize
 class Content:
     """What operands look at: the tokens of a text in their order, and the properties."""
 
-    __slots__ = ("_line", "properties", "tokens")
+    __slots__ = ("_line", "_values", "properties", "tokens")
 
     def __init__(self, tokens: Sequence[str], properties: Mapping[str, Any] | None) -> None:
         self.tokens = tokens
         self.properties = properties
         self._line: str | None = None
+        self._values: dict[str, PropertyValues] | None = None
 
     @property
     def line(self) -> str:
@@ -24,6 +26,55 @@ class Content:
         if self._line is None:
             self._line = f" {' '.join(self.tokens)} "
         return self._line
+
+    def values(self, name: str) -> PropertyValues:
+        """The values of a property, gathered once for all operands that ask for it."""
+        if self._values is None:
+            self._values = {}
+        if name not in self._values:
+            self._values[name] = PropertyValues(self.properties, name)
+        return self._values[name]
+
+
+class PropertyValues:
+    """What a property is: a value, or those of an array, which may be thousands.
+
+    `texts` are its strings (see `fold`), `numbers` its numbers in their order, `flags` its truth
+    values; `is_there` if there is anything but null.
+    """
+
+    __slots__ = ("flags", "is_there", "numbers", "texts")
+
+    def __init__(self, properties: Mapping[str, Any] | None, name: str) -> None:
+        self.is_there = False
+        self.texts, self.flags = set[str](), set[bool]()
+        numbers = set[int | float]()
+        for value in _values(properties, name):
+            self.is_there |= value is not None
+            if isinstance(value, str):
+                self.texts.add(fold(value))
+            elif isinstance(value, bool):
+                self.flags.add(value)
+            elif isinstance(value, int | float):
+                numbers.add(value)
+        # Python compares whole numbers with doubles by their exact values.
+        self.numbers = sorted(numbers)
+
+    def has_between(
+        self,
+        low: int | float | None,
+        high: int | float | None,
+        low_closed: bool = True,
+        high_closed: bool = True,
+    ) -> bool:
+        """Whether a number is between two bounds; None is no bound."""
+        place = 0
+        if low is not None:
+            place = (bisect_left if low_closed else bisect_right)(self.numbers, low)
+        if place == len(self.numbers):
+            return False
+        least = self.numbers[place]
+        return high is None or (least <= high if high_closed else least < high)
 
 
 NO_CONTENT = Content((), None)
@@ -111,7 +162,7 @@ class Exists(Operand):
 
     def holds(self, content: Content) -> bool:
         """Whether there is a value other than null."""
-        return any(value is not None for value in _values(content.properties, self.name))
+        return content.values(self.name).is_there
 
     def to_text(self) -> str:
         """Write the name with a star."""
@@ -136,16 +187,12 @@ class Equals(Operand):
 
     def holds(self, content: Content) -> bool:
         """Whether a value is a string, a number or a truth value like this."""
-        return any(map(self._is, _values(content.properties, self.name)))
-
-    def _is(self, value: object) -> bool:
-        if isinstance(value, str):
-            return fold(value) == self.text
-        if isinstance(value, bool):
-            return value is self.flag
-        if isinstance(value, int | float):
-            return self.number is not None and value == self.number
-        return False
+        found = content.values(self.name)
+        return (
+            self.text in found.texts
+            or (self.number is not None and found.has_between(self.number, self.number))
+            or self.flag in found.flags
+        )
 
     def to_text(self) -> str:
         """Write name and value, in quotes where it is a string alone."""
@@ -172,15 +219,8 @@ class Within(Operand):
 
     def holds(self, content: Content) -> bool:
         """Whether a value is a number within the bounds."""
-        return any(map(self._has, _values(content.properties, self.name)))
-
-    def _has(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        low, high = self.low, self.high
-        # Python compares whole numbers with doubles by their exact values.
-        above = low is None or (low <= value if self.low_closed else low < value)
-        return above and (high is None or (value <= high if self.high_closed else value < high))
+        bounds = self.low, self.high, self.low_closed, self.high_closed
+        return content.values(self.name).has_between(*bounds)
 
     def to_text(self) -> str:
         """Write name and bounds."""
@@ -219,5 +259,5 @@ def _values(properties: Mapping[str, Any] | None, name: str) -> Iterator[object]
             left.extend((element, depth) for element in value)
         elif depth == len(parts):
             yield value
-        elif isinstance(value, Mapping) and parts[depth] in value:
+        elif isinstance(value, dict | Mapping) and parts[depth] in value:
             left.append((value[parts[depth]], depth + 1))

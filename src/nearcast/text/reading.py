@@ -30,6 +30,7 @@ _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 _WORD = re.compile(r'[^\s()"]++')
 _ESCAPED = re.compile(r'\\(["\\])')
 _SHORTEST_PREFIX = 2
+_MOST_DIGITS = 4300  # of a whole number; JSON with longer ones cannot be read either
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,13 @@ def read_operand(piece: str, analyser: Analyser) -> list[str | Operand]:
 
 
 def number(text: str) -> int | float | None:
-    """Read a number as JSON writes it; None if it is none, or beyond the range of doubles."""
-    if _NUMBER.fullmatch(text) is None or isinf(float(text)):
+    """Read a number as JSON writes it; None if it is none, or larger than any can be."""
+    if _NUMBER.fullmatch(text) is None:
         return None
-    return float(text) if "." in text or "e" in text or "E" in text else int(text)
+    if "." in text or "e" in text or "E" in text:
+        value = float(text)
+        return None if isinf(value) else value
+    return int(text) if len(text) <= _MOST_DIGITS else None
 
 
 def _joined(terms: list[str], at: int) -> Expression:

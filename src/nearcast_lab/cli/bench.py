@@ -13,6 +13,7 @@ from nearcast_lab.bench.ingest import IngestReport, measure_ingest
 from nearcast_lab.cli import (
     bench_adjust,
     bench_distribution,
+    bench_engine,
     bench_match,
     bench_moving,
     bench_partition,
@@ -44,6 +45,7 @@ def _bench() -> None:
 
 bench.command("adjust")(bench_adjust.adjust)
 bench.command("distribution")(bench_distribution.distribution)
+bench.command("engine")(bench_engine.engine)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)

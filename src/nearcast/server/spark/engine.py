@@ -12,7 +12,10 @@ from heapq import heappop
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nearcast.engine import Engine
+from nearcast.engine.applying import Admission
 from nearcast.engine.core import EventCore
 from nearcast.engine.engine import Answers
 from nearcast.engine.matching import (
@@ -24,19 +27,19 @@ from nearcast.engine.matching import (
 )
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
+from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry, entry_of
 from nearcast.events import Event, LateBody, Message, Publish, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.spark.scan import PipelineScan
 from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
 """Events that are kept before the latest update, for a pipeline that must read them again."""
 
 
-Row = tuple[int, UpdateOp, str, str, float | None]
-"""An update of the pipeline: event, op, subscription, message, and score if it has one."""
+Row = tuple[int, UpdateOp, str, str, float | None, str | None]
+"""An update of the pipeline: event, op, subscription, message, score and `meta` if it has them."""
 
 
 class _MessagesByTerm(ScannedMessages):
@@ -52,30 +55,36 @@ class _MessagesByTerm(ScannedMessages):
         for term in arrived.terms:
             self._with.setdefault(term, {})[arrived.message.id] = arrived
 
+    def take_out(self, id: str) -> ArrivedMessage | None:
+        """Remove and return the active message with this id, if there is one."""
+        arrived = super().take_out(id)
+        for term in () if arrived is None else arrived.terms:
+            some = self._with[term]
+            del some[id]
+            if not some:
+                del self._with[term]
+        return arrived
+
     def advance(self, now: float) -> None:
         """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
-            id = heappop(self._ends)[1]
-            for term in self._messages.pop(id).terms:
-                some = self._with[term]
-                del some[id]
-                if not some:
-                    del self._with[term]
+            end, id = heappop(self._ends)
+            if id in self._messages and self._messages[id].end == end:
+                self.take_out(id)
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription matches, in order of arrival."""
         found: dict[int, ArrivedMessage] = {}
         for conjunct in interest.query.conjuncts:
+            if not conjunct.required:
+                return super().wanted_by(interest)
             some = min((self._with.get(term, {}) for term in conjunct.required), key=len)
             found |= {each.number: each for each in some.values()}
         return interest.among(found[number] for number in sorted(found))
 
 
 class _UnrankedWindow(PlainRankings):
-    """Top-k subscriptions that are ranked on request only, and a window of messages by id.
-
-    As in the pipeline, messages leave the window by their age alone, whatever their ends.
-    """
+    """Top-k subscriptions that are ranked on request only, and a window of messages by id."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -102,17 +111,13 @@ class _UnrankedWindow(PlainRankings):
         self._window.append(arrived)
         self.advance(arrived.at)
 
-    def advance(self, now: float) -> None:
-        """Drop the oldest messages until the window holds no more than it should."""
-        self._leave(self._window.displaced(now))
+    def changes(self, replaced: str | None = None, rescored: str | None = None) -> list[Update]:
+        """None: the pipeline reports them."""
+        del replaced, rescored
+        return []
 
     def _leave(self, some: Iterable[ArrivedMessage]) -> None:
         deque(some, maxlen=0)  # nobody ranks them
-
-    def uses(self, id: str, now: float) -> bool:
-        """Whether a message of the window has this id at that time."""
-        arrived = self._window.find(id)
-        return arrived is not None and self._window.is_recent(arrived, now)
 
     def best(self, id: str) -> Results:
         """The results of one that is there, best first, from the window as it is now."""
@@ -120,6 +125,8 @@ class _UnrankedWindow(PlainRankings):
 
     def would_rank(self, arrived: ArrivedMessage) -> dict[str, float]:
         """Who would have a message among the best if it were published now, with its scores."""
+        if arrived.message.ttl and arrived.end <= arrived.at:
+            return {}
         gone = {other.number for other in self._window.leaving(arrived)}
         scores = {id: self._ranked(id).would_rank(arrived, gone) for id in self._asked}
         return {id: score for id, score in scores.items() if score is not None}
@@ -147,13 +154,7 @@ class PipelineEngine(Engine):
 
     def _new_core(self, settings: Settings) -> EventCore:
         window, messages = _UnrankedWindow(settings), _MessagesByTerm()
-        return PipelineScan(settings, None, window, messages, reports=False)
-
-    def _ready(self) -> EventCore:
-        restored, core = self._core is None, super()._ready()
-        if restored and isinstance(core, PipelineScan):
-            core.recall(self._files.latest(self._journal.seq))
-        return core
+        return Scan(settings, None, window, messages, reports=False)
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""
@@ -177,6 +178,7 @@ class PipelineEngine(Engine):
         remember: Answers | None = None,
         *,
         stop: bool = False,
+        admission: Admission | None = None,
     ) -> list[EventOutcome]:
         """Check events; accepted ones are written for the pipeline before they are acknowledged."""
         events = list(events)
@@ -188,7 +190,7 @@ class PipelineEngine(Engine):
             self._note(events, outcomes)
             return remember(outcomes) if callable(remember) else remember or {}
 
-        return super().apply_all(events, hand_over, stop=stop)
+        return super().apply_all(events, hand_over, stop=stop, admission=admission)
 
     def _note(self, events: Sequence[Event], outcomes: Sequence[EventOutcome]) -> dict[str, bytes]:
         for event, outcome in zip(events, outcomes, strict=False):
@@ -227,7 +229,7 @@ class PipelineEngine(Engine):
         messages: dict[str, Message] = {}
         with self._call() as changes:
             core = self._ready()
-            for event, op, subscription, message_id, score in fresh:
+            for event, op, subscription, message_id, score, meta in fresh:
                 at, message = times.get(event + 1) or (0.0, None)
                 late = None if message is None else LateBody(message, at)
                 if message is None or message.id != message_id:
@@ -240,7 +242,7 @@ class PipelineEngine(Engine):
                     subscription,
                     message_id,
                     score,
-                    core.attributes.metas.get(subscription),
+                    None if meta is None else msgspec.json.decode(meta),
                     None if op == "remove" else late,
                 )
                 id = changes.add_updates(event + 1, at, [update])

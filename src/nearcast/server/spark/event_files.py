@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from nearcast.events import Event, event_from_json, event_to_json
-from nearcast.events.events import Fields
 
 _ENDING = ".jsonl"
 
@@ -53,13 +52,6 @@ class EventFiles:
             for number, line in enumerate(lines, first):
                 if number > seq:
                     yield number, event_from_json(msgspec.json.decode(line))
-
-    def latest(self, seq: int) -> Iterator[Fields]:
-        """Yield the events up to `seq` in their JSON form, newest first."""
-        for first in reversed(self._numbers()):
-            lines = (self._folder / f"{first:015}{_ENDING}").read_bytes().splitlines()
-            for line in reversed(lines[: max(0, seq + 1 - first)]):
-                yield msgspec.json.decode(line)
 
     def forget(self, seq: int) -> None:
         """Remove files whose events all have numbers up to `seq`."""

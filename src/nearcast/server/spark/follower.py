@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.server.spark.engine import Row
 from nearcast.server.spark.folders import PipelineFolders
 from nearcast.spark.io.files import Files
@@ -18,6 +19,8 @@ from nearcast.spark.sealed import unseal
 _LOOK_S = 0.02
 _KEPT = 2
 """Steps that stay in the output after they were read: the last one may be written again."""
+
+_ROWS = pa.schema([*UPDATE_SCHEMA, ("meta", pa.string())])
 
 Take = Callable[[list[Row], int], Awaitable[None]]
 """Takes the updates of a step, and how many events were settled by the steps before it."""
@@ -63,10 +66,11 @@ class OutputFollower:
 
 def read_step(folder: Path) -> list[Row]:
     """The updates of a step, in order."""
-    names = ["event", "op", "subscription", "message", "score"]
-    tables = [pq.read_table(path, columns=names) for path in sorted(folder.glob("*.parquet"))]
+    tables = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("*.parquet"))]
     if not tables:
         return []
     order = [(name, "ascending") for name in ("event", "subscription", "message", "op")]
-    table = pa.concat_tables(tables).sort_by(order)
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    # An earlier release wrote no `meta`.
+    tables.append(_ROWS.empty_table())
+    table = pa.concat_tables(tables, promote_options="default").sort_by(order)
+    return list(zip(*(table[name].to_pylist() for name in _ROWS.names), strict=True))

@@ -45,6 +45,7 @@ class PipelineProcess:
             "--output", str(folders.updates),
             "--state", str(folders.state),
             "--quarantine", str(folders.refused),
+            "--include", "meta",
             *options,
         ]  # fmt: skip
         self._nice = nice

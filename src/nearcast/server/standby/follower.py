@@ -14,9 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from nearcast.errors import NearcastError, StateError, StoreError
+from nearcast.server.keys import DEFAULT
 from nearcast.server.standby.peers import PeerError, PeerServer
 from nearcast.server.standby.records import ReplicaError, decode_commits
-from nearcast.server.tenants import DEFAULT, engine_path
+from nearcast.server.tenants import engine_path
 from nearcast.store.connect import to_disk
 from nearcast.store.lineage import HistoryEnd
 

@@ -167,6 +167,7 @@ class ServerPair:
         if found > term:  # the file comes from a backup, which has no record of the role
             role.change(term=max(found, role.record.term))
         if role.is_checked:
+            await self._state.archive.follow(tenant)
             self._state.dispatcher.start(tenant, hooks)
 
     async def promote(self) -> dict[str, Any]:

@@ -36,6 +36,18 @@ class KeptCommit(NamedTuple):
     frame: bytes
 
 
+class CommitSink(Protocol):
+    """Gets every commit too, in the thread of the engine."""
+
+    def add(self, kept: KeptCommit) -> None:
+        """Take a commit that was just made."""
+        ...
+
+    def lose(self) -> None:
+        """Note that there were commits whose events are not known."""
+        ...
+
+
 class CommitStream:
     """Keeps commits in memory until the standby has them, up to a size.
 
@@ -49,6 +61,7 @@ class CommitStream:
     ) -> None:
         self._loop = loop
         self._wait_s = wait_s
+        self.archive: CommitSink | None = None
         self._opened_at = position
         self.settled = asyncio.Event()  # whether updates that were there at first may be delivered
         if wait_s is None:
@@ -87,12 +100,21 @@ class CommitStream:
         for commit in commits:
             events = () if batch is None or commit is not commits[-1] else batch.accepted()
             frame = encode_commit(commit, events, engine.seq, engine.log.last)
-            with self._lock:
-                self._frames.append(KeptCommit(commit.position, commit.mark, frame))
-                self._size += len(frame)
-                while self._size > _KEPT_BYTES and len(self._frames) > 1:
-                    self._drop_oldest()
+            kept = KeptCommit(commit.position, commit.mark, frame)
+            if self.archive is not None:
+                self.archive.add(kept)
+            self._keep(kept)
         self._loop.call_soon_threadsafe(self._grown, commits[-1].position)
+
+    def _keep(self, kept: KeptCommit) -> None:
+        """Keep a commit for the standby, if there ever was one."""
+        with self._lock:
+            if self._base is None:
+                return
+            self._frames.append(kept)
+            self._size += len(kept.frame)
+            while self._size > _KEPT_BYTES and len(self._frames) > 1:
+                self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         old = self._frames.popleft()
@@ -102,6 +124,8 @@ class CommitStream:
     def lose(self, lineage: Lineage | None) -> None:
         """Forget everything if a commit was made whose events are not known."""
         if lineage is not None and lineage.take():
+            if self.archive is not None:
+                self.archive.lose()
             with self._lock:
                 self._frames.clear()
                 self._size, self._base = 0, (lineage.position, lineage.mark)

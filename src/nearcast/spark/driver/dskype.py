@@ -70,10 +70,13 @@ class Distributed(RankingDriver):
         self._files.remove(FOLDER)
 
     def work(self, history: History, step: LogStep, log: pa.Table) -> RankedWork | None:
-        """The work of the next step; None without top-k subscriptions."""
+        """The work of the next step; None without top-k subscriptions.
+
+        What no mechanism knows is ranked by the engines of workers, from then on.
+        """
         ranked = super().work(history, step, log)
-        if ranked is None:
-            return None
+        if ranked is None or history.uneven:
+            return ranked
         self._subscriptions = history.ranked
         self._tidy(step.number)
         count = history.count_ranked(log)
@@ -110,7 +113,7 @@ class Distributed(RankingDriver):
     def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Take a step; begin an epoch before it if buffers are missing, or turn out to be."""
         self.recalled = 0
-        if work.ranked is None:
+        if not isinstance(work.ranked, DskypeWork):
             return runner.run(work, plan)
         for attempt in range(_TRIES):
             if attempt or self._left is None:

@@ -15,29 +15,37 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from nearcast.arrays.types import Floats, Int32s
+from nearcast.arrays.types import Int32s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.partition.adjust.versions import Meeting, differing, line_of, started
 from nearcast.partition.plan import Plan
+from nearcast.spark.driver.actives import Actives
 from nearcast.spark.driver.carrying import Carried, carry
 from nearcast.spark.driver.census import Census
-from nearcast.spark.driver.placing import PlacedStep, place, place_base, place_whole
+from nearcast.spark.driver.placing import (
+    PlacedStep,
+    past_messages,
+    place,
+    place_base,
+    place_whole,
+)
 from nearcast.spark.driver.recent import RecentIds
 from nearcast.spark.driver.state import Commit, PipelineState
-from nearcast.spark.driver.window_log import WindowLog
-from nearcast.spark.ledger import Ledger
+from nearcast.spark.driver.window_log import LivingMessages, WindowLog
+from nearcast.spark.ledger import Ledger, StandingIds
 from nearcast.spark.operations import (
     BEGUN,
     END,
+    EVERYONE,
     LASTING,
     LOG,
     RANKED,
     BegunSubscriptions,
     begins,
     begun_in,
-    boxes_in,
     completed,
     ended_in,
     of_kind,
@@ -45,62 +53,9 @@ from nearcast.spark.operations import (
     unranked,
 )
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
-from nearcast.spark.workers.messages import cut_in_two
 from nearcast.spark.workers.node import LogStep
 
-_MOST_PIECES = 64
-_WORTH_TIDYING = 1 << 14
-
-
-class Actives:
-    """Rows of logs, in pieces; ended ones are removed when they are as many as the active ones."""
-
-    def __init__(self) -> None:
-        self._pieces: list[pa.Table] = []
-        self._ends: list[Floats] = []
-
-    def follow(self, log: pa.Table) -> None:
-        """Add the lasting messages of a log."""
-        lasting = of_kind(log, LASTING)
-        if len(lasting):
-            self._pieces.append(lasting)
-            self._ends.append(lasting["end"].to_numpy())
-
-    def count(self, now: float) -> int:
-        """How many are active."""
-        return sum(int((ends > now).sum()) for ends in self._ends)
-
-    def at(self, now: float) -> pa.Table:
-        """Those that are active, in the order in which they came."""
-        self.forget(now)
-        if not self._pieces:
-            return LOG.empty_table()
-        return pa.concat_tables(self._pieces).filter(pa.array(self._going_on(now)))
-
-    def boxes(self, now: float) -> Floats:
-        """The boxes of active messages; a message across the antimeridian has two."""
-        return cut_in_two(boxes_in(self.at(now)))
-
-    def _going_on(self, now: float) -> npt.NDArray[np.bool_]:
-        going_on: npt.NDArray[np.bool_] = np.concatenate(self._ends) > now
-        return going_on
-
-    def forget(self, now: float) -> None:
-        """Remove ended messages, if there are enough of them."""
-        if not self._pieces:
-            return
-        going_on = self._going_on(now)
-        left = int(going_on.sum())
-        many = len(self._pieces) > _MOST_PIECES
-        if left and not many and len(going_on) < max(_WORTH_TIDYING, 2 * left):
-            return
-        kept = pa.concat_tables(self._pieces).filter(pa.array(going_on)).combine_chunks()
-        self._pieces, self._ends = [], []
-        self.follow(kept)
-
-
 FIRST = LogStep(0, "start")
-_ALL = 2**62
 
 Reread = Callable[[Commit, Registrar, int], Reading]
 """Reads the events of a step from a sequence number on again, to rebuild its log."""
@@ -137,9 +92,14 @@ class History:
         self.state = state
         self.settings = settings
         self.upkeep = upkeep or Upkeep()
-        self.recent = RecentIds(state.files, settings.window)
+        self.recent = RecentIds(state.files)
         self.window = WindowLog(state.files)
         self._oldest = self._newest = 0  # of the window after the last step, as `before` has them
+        self._living: LivingMessages | None = None
+        self.uneven = False
+        """Whether the core of the engine alone cannot rank all there is, or was."""
+        self.everyone = self.asks = False
+        """Whether a subscription asks, or asked, for every message, or for more than terms."""
         self.registrar = Registrar(settings)
         self.plan: Plan | None = None
         self.steps: list[LogStep] = [FIRST]
@@ -199,7 +159,9 @@ class History:
             before = commit
         self._gone = unranked(self.registrar.definitions(self._ended))
         self.registrar.ledger = self._ledger(last.step, last)
-        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
+        # One of an earlier version does not say so.
+        self.uneven = last.uneven or LivingMessages.of(self.registrar.ledger).some_end
+        self._note_window()
         if not last.messages and self._newest:
             self.window.skip(last.step, self._newest)
         self.window.recover(last.step, self._oldest, self._newest, self.ranked > 0)
@@ -212,6 +174,9 @@ class History:
             self.plan = self.state.plan(number)
         except SourceError as error:
             logging.getLogger("nearcast.spark").warning("%s; a new plan is made", error)
+            return
+        if self.state.is_earlier:  # whose shards lack what messages have since
+            self.adopt(started(self.plan, max(self.state.plans()) + 1))
             return
         self._check_routed()
 
@@ -244,15 +209,38 @@ class History:
                 f"{name}: damaged, and the events it was made from have changed since; restore one "
                 "of them, or start again with an empty folder as state"
             )
+        self.uneven = commit.uneven
         self.keep_messages(commit.step, reading)
         return reading.log
 
+    def note(self, reading: Reading) -> None:
+        """Take note of what a step brings that needs more than terms, boxes and the last messages.
+
+        Nothing of it is taken back: it costs some time where it is no longer needed.
+        """
+        self.uneven |= reading.uneven or reading.log["definition"].null_count < len(reading.log)
+        self._note_asking(reading.log)
+
+    def _note_asking(self, log: pa.Table) -> None:
+        self.asks |= log["asks"].null_count < len(log)
+        if not self.everyone:
+            begun = log.filter(pa.array(begins(log)))
+            lists = [begun["terms"], pc.list_flatten(begun["required"])]
+            self.everyone = any(EVERYONE in pc.list_flatten(each).to_numpy() for each in lists)
+
+    def _note_window(self) -> None:
+        ledger = self.registrar.ledger
+        self._oldest, self._newest = ledger.first, ledger.next
+        self._living = LivingMessages.of(ledger) if self.uneven else None
+
     def keep_messages(self, step: int, reading: Reading) -> None:
         """Write the messages of a step that was just read, and their ids."""
-        ledger, count = self.registrar.ledger, reading.points
-        if count:
-            self.recent.keep(step, ledger.recent(count))
-        self.window.keep(step, reading, ledger.first, ledger.next, self.ranks_in(reading.log))
+        ledger, ranking = self.registrar.ledger, self.ranks_in(reading.log)
+        start = ledger.next - reading.points
+        taken = reading.taken[(reading.taken >= 0) & (reading.taken < start)]
+        if reading.points or len(taken):
+            self.recent.keep(step, ledger.recent(start), taken)
+        self.window.keep(step, reading, ledger.first, ledger.next, ranking, self.uneven)
 
     @property
     def before(self) -> tuple[int, int]:
@@ -262,31 +250,46 @@ class History:
         """
         return self._oldest, self._newest
 
+    @property
+    def living_before(self) -> LivingMessages | None:
+        """The messages there were then; None if they are all from the first on."""
+        return self._living
+
     def ranks_in(self, log: pa.Table) -> bool:
         """Whether there are top-k subscriptions before or in a step with this log."""
         return self.ranked > 0 or RANKED in log["kind"].to_numpy()
 
     def _ledger(self, step: int, last: Commit | None) -> Ledger:
         window, now = self.settings.window, None if last is None else last.now
-        entries = self.recent.entries(step)
-        times = np.ascontiguousarray(entries[:, 2]).view(np.float64)
-        if window.seconds is None:
+        next = 0 if last is None else last.messages
+        entries = self.recent.entries(step, next)
+        times = np.ascontiguousarray(entries[:, 2:4]).view(np.float64)
+        if now is not None:
+            entries = entries[~(times[:, 1] <= now)]
+        if last is not None and last.oldest is not None:
+            entries = entries[entries[:, 4] >= last.oldest]
+        elif window.seconds is None:
             entries = entries[max(0, len(entries) - (window.count or 0)) :]
         elif now is not None:
-            entries = entries[times > now - window.seconds]
-        ids = hash_ids(self.registrar.definitions(self.live)["id"].combine_chunks())
+            entries = entries[entries[:, 2].copy().view(np.float64) > now - window.seconds]
+        # An earlier release did not count messages.
+        next = max(next, int(entries[-1, 4]) + 1 if len(entries) else 0)
+        standing = self.registrar.definitions(self.live)
+        lapses = standing["until"].to_numpy().copy()
+        lapses[np.isnan(lapses)] = np.inf
         active = self.actives.at(-np.inf if now is None else now)
         kept = {
             "active": hash_ids(active["id"].combine_chunks()),
             "until": active["end"].to_numpy().copy(),
+            "active_seq": active["seq"].to_numpy().copy(),
             "now": np.array([np.nan if now is None else now]),
-            "next": np.array([0 if last is None else last.messages]),
-            "ring": np.ascontiguousarray(entries[:, :2]),
-            "ring_times": np.ascontiguousarray(entries[:, 2]).view(np.float64),
-            "ring_ends": np.ascontiguousarray(entries[:, 3]).view(np.float64),
+            "next": np.array([next]),
+            "ring": entries,
         }
-        ranked = np.flatnonzero(self._alive & self._ranked).astype(np.int32)
-        return Ledger.restored(window, kept, ids, self.live, self._ended, ranked)
+        ids = StandingIds(
+            hash_ids(standing["id"].combine_chunks()), self.live, lapses, self._ranked[self.live]
+        )
+        return Ledger.restored(window, kept, ids, self._ended)
 
     def _follow(self, log: pa.Table, step: LogStep) -> None:
         self._ended = ended_in(log)
@@ -298,6 +301,7 @@ class History:
 
     def _begin(self, log: pa.Table) -> None:
         begun = begun_in(log)
+        self._note_asking(log)
         owners, kinds = begun["owner"].to_numpy(), begun["kind"].to_numpy()
         more = int(owners.max(initial=-1)) + 1 - len(self._alive)
         if more > 0:
@@ -366,11 +370,12 @@ class History:
         log = unranked(log)
         if not self.active and LASTING not in log["kind"].to_numpy():
             changes = BegunSubscriptions.none()  # nothing was a result, nor is
+        past = past_messages(log, self.actives.of)
         if self.plan.kind == "shared":
-            return place_whole(self.plan, log, changes)
+            return place_whole(self.plan, log, changes, past)
         owners = of_kind(log, END)["owner"].to_numpy()
         ended = self.registrar.definitions(owners)
-        placed = place(self.plan, log, ended, self._gone, changes)
+        placed = place(self.plan, log, ended, self._gone, changes, past)
         self._gone = ended
         self._changes = placed.changes
         return placed if carried is None else placed.after(carried.shards)
@@ -379,10 +384,10 @@ class History:
         """Record a committed step."""
         # Ids are removed one step late, so that the last step can be repeated.
         if self.last is not None:
-            then = self.last.now
-            self.recent.forget(self.last.step, np.nan if then is None else then)
-        self.window.forget(self._oldest)  # and so do messages
-        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
+            self.recent.forget(self.last.step, self._oldest)
+        living = None if self._living is None else self._living.numbers
+        self.window.forget(self._oldest, living)  # and so are messages
+        self._note_window()
         self.last = commit
         self._follow(log, LogStep(commit.step, key))
         self.actives.forget(self._now)
@@ -401,7 +406,7 @@ class History:
         begun = self.registrar.definitions(self.live)
         self._write_base(begun)
         self.registrar.start_from(begun)
-        self.recent.keep_whole(self.step.number, self.registrar.ledger.recent(_ALL))
+        self.recent.keep_whole(self.step.number, self.registrar.ledger.recent())
         assert self.last is not None  # noqa: S101 - there is a step
         self.state.forget_commits(self.last.step, self.last.batch)
         self.forget_versions()

@@ -19,12 +19,12 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.order import FINE
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.events.parquet import table_rows
 from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
+from nearcast.spark.deciding import FINE, NOTHING
 from nearcast.spark.driver.adjuster import Adjuster
 from nearcast.spark.driver.adjusting import Allowance
 from nearcast.spark.driver.balancing import Balancer
@@ -33,6 +33,7 @@ from nearcast.spark.driver.placing import PlacedStep, asked
 from nearcast.spark.driver.planning import is_blind, make_plan
 from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import Commit, Pending, PipelineState
+from nearcast.spark.included import has_messages
 from nearcast.spark.io.sink import RefusedEvent
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
 from nearcast.spark.readers.slices import ALL_COLUMNS, Slice
@@ -89,6 +90,7 @@ class Pipeline:
         allowance: Allowance | None = None,
         balancer: Balancer | None = None,
         ranking: RankingDriver | None = None,
+        include: tuple[str, ...] = (),
     ) -> None:
         state.claim()
         self.state = state
@@ -103,6 +105,8 @@ class Pipeline:
         self._ranking.begin(state, settings)
         self._pending = self.history.pending
         self._broken = False
+        self._include = include
+        self.history.uneven |= has_messages(include)
         self._replan = self.history.plan is None or is_blind(self.history.plan)
         self._saved = self.history.snapshots()
         self._since_saved = self.history.since_base
@@ -174,6 +178,7 @@ class Pipeline:
         loaded = self._load(slices, self.next_seq)
         clock.lap("read")
         reading = history.registrar.read(loaded.events, loaded.seq)
+        history.note(reading)
         self.state.write_pending(Pending(number, batch, given))
         clock.lap("decide")
         if self._replan and (history.plan is None or reading.messages.any()):
@@ -200,6 +205,9 @@ class Pipeline:
             output=self._output.folder,
             snapshots=self._saved,
             save=self._since_saved > history.upkeep.snapshot_every,
+            everyone=history.everyone,
+            asks=history.asks,
+            include=self._include,
             ranked=ranked,
         )
         if ranked is not None and not self._matches_any(reading):
@@ -217,6 +225,7 @@ class Pipeline:
             number, step.key, batch, history.plan.number, next_seq,
             None if np.isnan(now) else float(now), given, sums,
             sum(each.updates for each in done), history.registrar.ledger.next,
+            history.registrar.ledger.first, history.uneven,
         )  # fmt: skip
         self.state.write_commit(commit)
         clock.lap("commit")
@@ -249,7 +258,7 @@ class Pipeline:
             advice=self.adjuster.advice(),
             rankings=rankings,
             ranked_updates=sum(each.updates for each in rankers),
-            window=history.registrar.ledger.next - history.registrar.ledger.first,
+            window=history.registrar.ledger.size,
             rankers=by_worker([each.summary() for each in rankers]),
             moved_buckets=self._ranking.moved if rankers else 0,
             spread=self._ranking.spread,
@@ -293,17 +302,25 @@ class Pipeline:
         """Assign the slices to tasks, with the rows that each must leave out."""
         rows = sum(each.rows for each in loaded.slices)
         messages = np.zeros(rows, np.bool_)
-        messages[loaded.order[reading.messages]] = True
+        messages[loaded.order[reading.matched]] = True
         refused = np.ones(rows, np.bool_)
-        refused[loaded.order] = reading.verdict != FINE
+        refused[loaded.order] = (reading.verdict != FINE) | (reading.old != NOTHING)
         out = refused & ~messages
+        times = None
+        if "at" in self._include:
+            times = np.zeros(rows)
+            times[loaded.order] = reading.times
         count = min(self._runner.tasks, len(loaded.slices))
         edges = np.linspace(0, len(loaded.slices), count + 1).round().astype(int)
         parts = []
         for start, stop in pairwise(edges.tolist()):
             parts.append(
                 [
-                    EventSlice(each, np.flatnonzero(out[begin : begin + each.rows]))
+                    EventSlice(
+                        each,
+                        np.flatnonzero(out[begin : begin + each.rows]),
+                        None if times is None else times[begin : begin + each.rows],
+                    )
                     for each, begin in zip(
                         loaded.slices[start:stop], loaded.starts[start:stop].tolist(), strict=True
                     )

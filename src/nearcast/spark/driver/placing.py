@@ -8,10 +8,14 @@ A *change*, a subscription that begins or moves while messages are active, is as
 of what it is and of what it was. Each of them must know both: one of them may answer for a pair
 that is a result now, and another may have answered for it before. Where a worker holds only one of
 the two, the other is a guest there for this step.
+
+A message that replaces an active one goes, with the one it replaces, to all workers that either of
+them concerns, for the same reason: a subscription may have had the one and get the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +24,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.engine.order import NO_OWNER
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
+from nearcast.spark.deciding import NO_OWNER
 from nearcast.spark.operations import (
     CHANGE,
     END,
     LASTING,
+    LOG,
     NEVER,
     OTHER,
+    PAST,
+    REPLACING,
+    WITHDRAWN,
     BegunSubscriptions,
     begun_in,
     boxes_in,
@@ -118,11 +126,13 @@ def place(
     ended: pa.Table,
     ended_before: pa.Table,
     changes: BegunSubscriptions | None = None,
+    past: pa.Table | None = None,
 ) -> PlacedStep:
     """Route the log of a step.
 
     `ended` are the definitions of what ends with it, in the order of the log, `ended_before` of
     what ended with the step before, which is wanted no longer. `changes` are asked about if given.
+    `past` are the messages that end before their time, as `past_messages` gives them.
     """
     begun, rows = keyed(plan, begun_in(log))
     ends = completed(of_kind(log, END))
@@ -133,6 +143,8 @@ def place(
     lasting = of_kind(log, LASTING)
     if len(lasting):
         parts.append(dealt(completed(lasting), message_holders(plan, lasting), plan.workers))
+    if past is not None and len(past):
+        parts += _replaced(plan, log, past)
     if changes is not None and len(changes.owner):
         versions = pa.concat_tables([begun, ended_keyed])
         numbers = np.concatenate([begin_at[0], end_at[0] + len(begun)])
@@ -143,10 +155,45 @@ def place(
     return PlacedStep(shards, _changes(plan, rows, gone))
 
 
+def _replaced(plan: Plan, log: pa.Table, past: pa.Table) -> list[list[pa.Table]]:
+    """Messages that end before their time, and those in their place, for each worker."""
+    workers = plan.workers
+    withdrawn, new = completed(of_kind(log, WITHDRAWN)), completed(of_kind(log, REPLACING))
+    both = pa.concat_tables([completed(past), new]).combine_chunks()
+    number, worker = message_holders(plan, both)
+    events, which = np.unique(both["seq"].to_numpy(), return_inverse=True)
+    concerned = np.zeros((len(events), workers), np.bool_)
+    concerned[which[number], worker] = True
+    shares = [both.filter(pa.array(concerned[which, each])) for each in range(workers)]
+    return [[withdrawn] * workers, shares]
+
+
+def past_messages(log: pa.Table, active: Callable[[Int64s], pa.Table]) -> pa.Table:
+    """The messages that end before their time in a log, each with the event that ends it.
+
+    `active` gives messages of earlier steps by their sequence numbers, in their order.
+    """
+    withdrawn, lasting = of_kind(log, WITHDRAWN), of_kind(log, LASTING)
+    if not len(withdrawn):
+        return LOG.empty_table()
+    old, here = withdrawn["old"].to_numpy(), lasting["seq"].to_numpy()
+    before = np.flatnonzero(~np.isin(old, here))
+    known = pa.concat_tables([lasting, active(old[before])])
+    order = np.argsort(known["seq"].to_numpy(), kind="stable")
+    place = order[np.searchsorted(known["seq"].to_numpy()[order], old)]
+    past = known.take(pa.array(place))
+    for name, column in (
+        ("kind", pa.array(np.full(len(past), PAST, np.int8))), ("seq", withdrawn["seq"]),
+    ):  # fmt: skip
+        past = past.set_column(past.schema.get_field_index(name), name, column)
+    return past.combine_chunks()
+
+
 def asked(placed: PlacedStep) -> list[int]:
     """The shards that are asked about changes."""
     kinds = [shard["kind"].to_numpy() for shard in placed.shards]
-    return [number for number, some in enumerate(kinds) if (some == CHANGE).any()]
+    asking = (CHANGE, PAST, REPLACING)
+    return [number for number, some in enumerate(kinds) if np.isin(some, asking).any()]
 
 
 def dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
@@ -235,7 +282,12 @@ def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> PlacedStep:
     return placed._replace(changes=_changes(plan, rows, nothing))
 
 
-def place_whole(plan: Plan, log: pa.Table, changes: BegunSubscriptions | None = None) -> PlacedStep:
+def place_whole(
+    plan: Plan,
+    log: pa.Table,
+    changes: BegunSubscriptions | None = None,
+    past: pa.Table | None = None,
+) -> PlacedStep:
     """Give the log of a step to one shard that has everything; keys are not needed there."""
     log = log.combine_chunks()
     sizes = pc.fill_null(pc.list_value_length(log["required"].combine_chunks()), 0).to_numpy()
@@ -244,6 +296,8 @@ def place_whole(plan: Plan, log: pa.Table, changes: BegunSubscriptions | None = 
     keys = pa.ListArray.from_arrays(pa.array(starts), pa.array(np.zeros(starts[-1], np.uint64)))
     operations = log.append_column("key", pa.array(np.zeros(len(log), np.uint64)))
     operations = completed(operations.append_column("keys", keys))
+    if past is not None and len(past):
+        operations = pa.concat_tables([operations, completed(past)])
     if changes is not None and len(changes.owner):
         operations = pa.concat_tables([operations, _questions(changes)])
     return PlacedStep([operations], changes_schema(plan.grid).empty_table())

@@ -15,6 +15,7 @@ from nearcast.spark.driver.bucket_assignment import MOST_AT_ONCE, BucketAssignme
 from nearcast.spark.driver.history import History
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.reports.report import WorkerReport
+from nearcast.spark.topk.by_engine import ENGINE
 from nearcast.spark.workers.node import LogStep
 from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
@@ -70,8 +71,9 @@ class RankingDriver:
             self._since = step.number
         files = files[len(files) + 1 - len(known) :]
         first, next = history.before
+        living = history.living_before
         return RankedWork(
-            scheme=self.scheme,
+            scheme=ENGINE if history.uneven else self.scheme,
             workers=assignment.workers,
             buckets=assignment.buckets,
             window=settings.window,
@@ -82,6 +84,8 @@ class RankingDriver:
             before=history.window.covering(first, next),
             first=first,
             next=next,
+            living=None if living is None else living.numbers,
+            ends=None if living is None else living.ends,
         )
 
     def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:

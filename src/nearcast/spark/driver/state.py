@@ -41,10 +41,11 @@ from nearcast.spark.io.files import Files
 from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 4
-_READABLE = (1, 2, 3, 4)
+KIND, VERSION = "nearcast pipeline", 5
+_READABLE = (1, 2, 3, 4, 5)
 """The first had no lasting messages, the second no top-k subscriptions, the third did not note
-when the messages of the window end."""
+when the messages of the window end, and the fourth knew neither the messages themselves nor what
+ends before its time."""
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
 
@@ -63,6 +64,8 @@ class Commit:
     log: list[int]  # the size and the checksum of its log
     updates: int
     messages: int = 0  # that came into the window up to then: the number of the next
+    oldest: int | None = None  # the number of the oldest in the window; None if it was not noted
+    uneven: bool = False  # messages may leave the window other than as the oldest
 
     def to_json(self) -> bytes:
         """As bytes."""
@@ -84,6 +87,8 @@ class PipelineState:
     def __init__(self, path: str, settings: dict[str, Any] | None) -> None:
         self.files = Files(path)
         self.path = path
+        self.is_earlier = False
+        """Whether an earlier version wrote it; known once it is claimed."""
         if settings is not None and not self.files.exists("about.json"):
             if self.files.exists("commits"):
                 raise StateError(f"{path}: has no about.json; give an empty folder as state")
@@ -106,6 +111,7 @@ class PipelineState:
         if self.files.local is not None:
             claim(self.files.local)
         if self.about["version"] != VERSION:
+            self.is_earlier = True
             self.about["version"] = VERSION
             self.files.write("about.json", json.dumps(self.about).encode())
 

@@ -9,19 +9,41 @@ subscriptions, only messages that are still in the window at the end of the step
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from nearcast.arrays.types import Floats
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import SourceError
 from nearcast.events.flat import points_of
+from nearcast.spark.deciding import FINE
 from nearcast.spark.io.files import Files
+from nearcast.spark.ledger import Ledger
 from nearcast.spark.registrar import Reading
 from nearcast.spark.topk.window import MESSAGES, is_sound, window_messages, write_messages
 from nearcast.spark.workers.ranked_work import ENDING, FOLDER, MessageFile
 
 _MOST_FILES = 256
+
+
+class LivingMessages(NamedTuple):
+    """The messages of a window, oldest first: their numbers, and when they end, or NaN."""
+
+    numbers: Int64s
+    ends: Floats
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> LivingMessages:
+        """Those of the window as it is."""
+        entries = ledger.recent()
+        ends = np.ascontiguousarray(entries[:, 3]).view(np.float64)
+        return cls(entries[:, 4].astype(np.int64), ends)
+
+    @property
+    def some_end(self) -> bool:
+        """Whether any of them leaves the window before it is the oldest."""
+        return not bool(np.isnan(self.ends).all())
 
 
 class WindowLog:
@@ -31,9 +53,14 @@ class WindowLog:
         self._files = files
         self.spans: list[MessageFile] = []
 
-    def keep(self, step: int, reading: Reading, first: int, next: int, ranking: bool) -> None:
-        """Write the messages of a step; `first` is the oldest in the window after it."""
-        table = arrivals(reading, 0 if ranking else first, slides=ranking)
+    def keep(
+        self, step: int, reading: Reading, first: int, next: int, ranking: bool, uneven: bool
+    ) -> None:
+        """Write the messages of a step; `first` is the oldest in the window after it.
+
+        `uneven` says whether messages may leave the window other than as the oldest.
+        """
+        table = arrivals(reading, 0 if ranking else first, slides=ranking, uneven=uneven)
         numbers = table["number"].to_numpy()
         start = next - int((numbers >= 0).sum())
         self.spans = [each for each in self.spans if each.step < step]
@@ -85,8 +112,11 @@ class WindowLog:
                 "gone; restore it, or start again with an empty folder as state"
             )
 
-    def forget(self, first: int) -> None:
-        """Remove messages before a number; merge the other files if there are many."""
+    def forget(self, first: int, living: Int64s | None = None) -> None:
+        """Remove messages before a number; merge the other files if there are many.
+
+        With `living`, no others need be kept of those that are merged.
+        """
         kept = [each for each in self.spans if each.next > first or each == self.spans[-1]]
         gone, self.spans = [each for each in self.spans if each not in kept], kept
         for each in gone:
@@ -96,7 +126,7 @@ class WindowLog:
             # A large file is left alone until the others are as large, so that it is copied seldom.
             while len(some) > 2 and 2 * _size(some[0]) > sum(map(_size, some)):
                 some = some[1:]
-            self._put_together(some, first)
+            self._put_together(some, first, living)
 
     def covering(self, first: int, next: int) -> list[MessageFile]:
         """The files that have the messages with numbers from `first` to before `next`."""
@@ -111,9 +141,9 @@ class WindowLog:
             step -= 1
         return found[::-1]
 
-    def _put_together(self, spans: list[MessageFile], first: int) -> None:
+    def _put_together(self, spans: list[MessageFile], first: int, living: Int64s | None) -> None:
         first, next = max(first, spans[0].first), spans[-1].next
-        table = window_messages(self._files, spans, first, next)
+        table = window_messages(self._files, spans, first, next, living)
         span = MessageFile(spans[-1].step, first, next, False)
         write_messages(self._files, span.name, table, durable=True)
         at = self.spans.index(spans[0])
@@ -140,23 +170,31 @@ def _by_extent(span: MessageFile) -> tuple[int, int, int]:
     return span.first, -span.next, span.step
 
 
-def arrivals(reading: Reading, first: int, slides: bool) -> pa.Table:
+def arrivals(reading: Reading, first: int, slides: bool, uneven: bool = False) -> pa.Table:
     """The messages of a step from number `first` on and, with `slides`, what else moved the window.
 
-    That is any event at whose time a message expired.
+    That is any event at whose time a message expired; in an `uneven` window, any event at another
+    time than the one before, or that takes a message out.
     """
     wanted = reading.number >= max(first, 0)
     if slides and len(wanted):
         moved = np.zeros(len(wanted), np.bool_)
         moved[1:] = reading.first[1:] != reading.first[:-1]
         moved[0] = reading.first[0] != reading.before
+        if uneven:
+            moved[1:] |= reading.times[1:] != reading.times[:-1]
+            moved[0] = True
+            moved |= reading.taken >= 0
+            moved &= reading.verdict == FINE
         wanted |= moved
     rows = np.flatnonzero(wanted)
-    some = reading.events.select(["id", "text", "point"]).take(pa.array(rows)).combine_chunks()
+    names = ["id", "text", "point", "properties"]
+    some = reading.events.select(names).take(pa.array(rows)).combine_chunks()
     points = _points(some["point"].combine_chunks())
     columns = [
         reading.number[rows], reading.seq[rows], reading.times[rows], reading.first[rows],
         reading.again[rows], some["id"], some["text"], points[:, 0], points[:, 1],
+        reading.ttl[rows], some["properties"], reading.taken[rows],
     ]  # fmt: skip
     return pa.table(columns, schema=MESSAGES)
 

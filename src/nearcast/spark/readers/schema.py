@@ -16,6 +16,7 @@ from nearcast.events.fields import (
     Kind,
     Many,
 )
+from nearcast.spark.included import columns_for, included_schema
 
 _PLAIN = {TEXT: "string", NUMBER: "double", WHOLE: "bigint", JSON: "string"}
 
@@ -41,6 +42,13 @@ NUMBERED_EVENTS = f"{EVENTS}, seq bigint"
 
 UPDATES = _columns(UPDATE_FIELDS)
 """The columns of updates."""
+
+
+def updates_with(include: Iterable[str]) -> str:
+    """The columns of updates with what they carry besides."""
+    more = included_schema(columns_for(include))
+    return ", ".join([UPDATES, *(f"{name} string" for name, _ in more)])
+
 
 _AS_TEXT = [each._replace(kind=TEXT) if each.name in STRUCTURED else each for each in EVENT_FIELDS]
 LINES = f"{_columns(_AS_TEXT)}, raw string, error string"

@@ -94,4 +94,4 @@ class EventFile:
 
 
 ALL_COLUMNS = [*EVENT_SCHEMA.names, "problem", "raw"]
-MESSAGE_COLUMNS = ["op", "id", "text", "point", "region"]
+MESSAGE_COLUMNS = ["op", "id", "text", "point", "region", "properties", "at", "ttl"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -11,7 +12,10 @@ import pyarrow as pa
 from nearcast.arrays.column import Column
 from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.events import Subscribe, Subscription, Top, event_from_json, event_to_json
+from nearcast.events.log import decode_json
 from nearcast.events.reader import CheckedEvents
+from nearcast.spark.asking import encoded
 from nearcast.spark.operations import RANKED
 from nearcast.text.columns import buffers
 
@@ -73,11 +77,20 @@ class RankedSubscriptions(NamedTuple, Generic[T]):
         return hashes[:, 0].copy()
 
 
-def ranked_log(checked: CheckedEvents, rows: Int64s) -> dict[str, Any]:
-    """Columns of the log for subscriptions that begin with some rows."""
+def ranked_log(
+    checked: CheckedEvents, rows: Int64s, special: Mapping[int, Subscription]
+) -> dict[str, Any]:
+    """Columns of the log for subscriptions that begin with some rows.
+
+    `special` are those, by row, that have more than the columns hold.
+    """
     where = pa.array(rows)
     known = {"id": checked.ids.take(where), "query": checked.queries.take(where)}
-    return known | _ranked(np.hstack([checked.points[rows], checked.tops[rows]]))
+    columns = known | _ranked(np.hstack([checked.points[rows], checked.tops[rows]]))
+    if special:
+        found = [special.get(row) for row in rows.tolist()]
+        columns["definition"] = _definitions(found)
+    return columns
 
 
 def shifted_log(checked: CheckedEvents, rows: Int64s, known: pa.Table) -> dict[str, Any]:
@@ -85,6 +98,47 @@ def shifted_log(checked: CheckedEvents, rows: Int64s, known: pa.Table) -> dict[s
     tops = tops_in(known)
     tops[:, :2] = checked.points[rows]
     return {"id": known["id"], "query": known["query"]} | _ranked(tops)
+
+
+def subscriptions_log(some: Sequence[Subscription]) -> dict[str, Any]:
+    """Columns of the log for subscriptions, with the definitions of those that are not plain."""
+    tops = [(*_point(one), _top(one).k, _top(one).alpha) for one in some]
+    columns = _ranked(np.array(tops, np.float64).reshape(-1, _TOP))
+    columns["id"] = pa.array([one.id for one in some], pa.string())
+    columns["query"] = pa.array([one.query for one in some], pa.string())
+    columns["definition"] = _definitions([None if _is_plain(one) else one for one in some])
+    return columns
+
+
+def subscription_of(row: Mapping[str, Any]) -> Subscription:
+    """A top-k subscription from a row of a log."""
+    if row["definition"] is not None:
+        event = event_from_json(decode_json(row["definition"].encode(), "definition"))
+        assert isinstance(event, Subscribe)  # noqa: S101 - as it was written
+        return event.subscription
+    lon, lat, k, alpha = row["top"]
+    return Subscription(row["id"], row["query"], point=(lon, lat), top=Top(int(k), alpha))
+
+
+def _definitions(some: Sequence[Subscription | None]) -> pa.Array:
+    written = [None if one is None else encoded(event_to_json(Subscribe(one))) for one in some]
+    return pa.array(written, pa.string())
+
+
+def _is_plain(one: Subscription) -> bool:
+    return one == Subscription(
+        one.id, one.query, point=one.point, top=Top(_top(one).k, _top(one).alpha)
+    )
+
+
+def _top(one: Subscription) -> Top:
+    assert one.top is not None  # noqa: S101 - by kind
+    return one.top
+
+
+def _point(one: Subscription) -> tuple[float, float]:
+    assert one.point is not None  # noqa: S101 - by kind
+    return one.point
 
 
 def tops_in(begun: pa.Table) -> Floats:

@@ -10,6 +10,7 @@ from nearcast.errors import InvalidValue
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.spark.topk.by_engine import ENGINE, engine_stages
 from nearcast.spark.topk.dskype.stages import dskype_stages
 from nearcast.spark.topk.shared import MESSAGE_BYTES, shared_stages
 from nearcast.spark.workers.node_folders import cache_root
@@ -36,7 +37,10 @@ Measured: taking one in costs about 5 us, finding whom it concerns among a milli
 def chains_of(work: TaskInput, plan: Plan) -> list[list[Stage]]:
     """The chains of stages that run in a step: one that matches, and one that ranks."""
     matching = [matching_stages(work, plan)] if work.parts else []
-    return matching if work.ranked is None else [*matching, RANKERS[work.ranked.scheme](work)]
+    if work.ranked is None:
+        return matching
+    stages = engine_stages if work.ranked.scheme == ENGINE else RANKERS[work.ranked.scheme]
+    return [*matching, stages(work)]
 
 
 def names_in(partitioner: str) -> tuple[str, str]:

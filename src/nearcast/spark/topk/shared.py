@@ -36,7 +36,7 @@ from nearcast.spark.workers.task import (
 )
 from nearcast.text import Vocabulary
 
-_COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
+_COLUMNS = ["kind", "owner", "seq", "id", "query", "top", "definition", "end"]
 
 MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # bytes that each takes, approximately
 
@@ -86,7 +86,8 @@ class StateReader:
         self._work, self._ranked = work, ranked_work(work)
         self._files = files
         self._worker = worker
-        self._mine: Mask = self._ranked.buckets == worker
+        self.mine: Mask = self._ranked.buckets == worker
+        """The buckets of the worker."""
 
     def rules(self) -> RankingRules:
         """What scores depend on."""
@@ -100,18 +101,18 @@ class StateReader:
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])
         log = self.logged(f"log/{step.number:09}.arrow")
-        return RankedStep(messages, _within(log, self._mine), self._mine, self.standing)
+        return RankedStep(messages, _within(log, self.mine), self.mine, self.standing)
 
     def start(self, shard: RankedShard) -> int:
         """Build the shard as of before the last step; return how many steps it includes."""
         ranked = self._ranked
         messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
-        begun = self.standing(self._mine)
+        begun = self.standing(self.mine)
         make_sure_of_room(
             shard.file.parent, MESSAGE_BYTES * len(messages) + _SUBSCRIPTION * len(begun)
         )
         with reporting_progress(self._files, self._worker) as progress:
-            shard.build(messages, begun, self._mine, progress)
+            shard.build(messages, begun, self.mine, progress)
         return len(ranked.steps) - 1
 
     def standing(self, buckets: Mask) -> pa.Table:
@@ -142,7 +143,7 @@ class StateReader:
 
     def own(self, log: pa.Table) -> pa.Table:
         """The rows of a log that begin in the worker's buckets, and all that end."""
-        return _within(log, self._mine)
+        return _within(log, self.mine)
 
 
 def _within(log: pa.Table, buckets: Mask) -> pa.Table:
@@ -157,8 +158,14 @@ def _within(log: pa.Table, buckets: Mask) -> pa.Table:
 
 def weights_of(work: TaskInput) -> Callable[[str], float] | None:
     """The weight of a term by the history of the pipeline, or None if all weigh 1."""
+    vocabulary = vocabulary_of(work)
+    return None if vocabulary is None else vocabulary.idf
+
+
+def vocabulary_of(work: TaskInput) -> Vocabulary | None:
+    """The history of the pipeline, or None if all terms weigh 1."""
     name = ranked_work(work).vocabulary
-    return None if name is None else _vocabulary(work.state, name).idf
+    return None if name is None else _vocabulary(work.state, name)
 
 
 @lru_cache(maxsize=1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Int64s
 from nearcast.errors import SourceError
 from nearcast.spark.io.files import Files
+from nearcast.spark.operations import completed
 from nearcast.spark.workers.ranked_work import MessageFile
 
 _SEAL = 8  # bytes of a checksum behind the rest
@@ -24,6 +27,9 @@ MESSAGES = pa.schema(
         ("text", pa.string()),
         ("lon", pa.float64()),
         ("lat", pa.float64()),
+        ("ttl", pa.float64()),
+        ("properties", pa.string()),  # as JSON
+        ("taken", pa.int64()),  # the number of a message that the event takes out, or -1
     ]
 )
 """The events of a step that concern the window, in their order."""
@@ -33,16 +39,27 @@ def read_messages(files: Files, span: MessageFile) -> pa.Table:
     """The messages of a file, in mapped memory."""
     data = files.map(span.name)
     with pa.ipc.open_file(data.slice(0, data.size - _SEAL)) as reader:
-        return reader.read_all()
+        return completed(reader.read_all(), MESSAGES)  # an earlier release wrote fewer columns
 
 
-def window_messages(files: Files, spans: Sequence[MessageFile], first: int, next: int) -> pa.Table:
-    """The messages with numbers from `first` to before `next`, oldest first."""
+def window_messages(
+    files: Files,
+    spans: Sequence[MessageFile],
+    first: int,
+    next: int,
+    living: Int64s | None = None,
+) -> pa.Table:
+    """The messages with numbers from `first` to before `next`, oldest first.
+
+    With `living`, only those among them.
+    """
     parts = [MESSAGES.empty_table()]
     for span in spans:
         table = read_messages(files, span)
         numbers = table["number"].to_numpy()
         inside = (numbers >= first) & (numbers < next)
+        if living is not None:
+            inside &= np.isin(numbers, living)
         parts.append(table if inside.all() else table.filter(pa.array(inside)))
     return pa.concat_tables(parts)
 

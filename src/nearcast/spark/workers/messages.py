@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,39 +11,125 @@ import pyarrow as pa
 from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.events.flat import boxes_of, column_of, points_of, present
+from nearcast.events.parquet import table_rows
+from nearcast.geo import Region, region_from_json, region_to_json
+from nearcast.spark.asking import body_text, has_shape
+from nearcast.spark.entries import with_everyone
+from nearcast.spark.operations import boxes_in
+from nearcast.spark.shaped import hull
 from nearcast.spark.workers.shard import ShardMessages
 from nearcast.text import Analyser
-from nearcast.text.columns import hash_texts
+from nearcast.text.columns import HashedTexts, hash_texts
 
 
 class MessageBatch(NamedTuple):
-    """Messages to be matched, and their ids."""
+    """Messages to be matched, and their ids.
+
+    `bodies` has messages as JSON, where that is needed, and `shaped` says which of them are over
+    anything but a point or a box.
+    """
 
     messages: ShardMessages
     ids: pa.StringArray
+    bodies: pa.StringArray
+    shaped: npt.NDArray[np.bool_]
+
+
+class WantedOfMessages(NamedTuple):
+    """What is needed of messages besides their terms and places."""
+
+    everyone: bool = False
+    """The term that every message has: somebody asks for it."""
+    bodies: bool = False
+    """All messages as JSON, and not only those over polygons."""
 
 
 def messages_of(
-    events: pa.Table, seq: Int64s, wanted: npt.NDArray[np.bool_], analyser: Analyser
+    events: pa.Table,
+    seq: Int64s,
+    wanted: npt.NDArray[np.bool_],
+    analyser: Analyser,
+    more: WantedOfMessages = WantedOfMessages(),  # noqa: B008 - it cannot be changed
+    times: Floats | None = None,
 ) -> MessageBatch:
-    """Take the wanted rows of events as messages."""
+    """Take the wanted rows of events as messages; `times` are those of all rows, if known."""
     if not wanted.all():
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
-    events = events.select(["id", "text", "point", "region"]).combine_chunks()
+        times = None if times is None else times[wanted]
+    events = events.combine_chunks()
     texts = hash_texts(column_of(events, "text"), analyser)
-    boxes = places_of(events)
+    if more.everyone:
+        texts = with_everyone(texts)
+    boxes, shaped = _bounds_of(events)
+    bodies = pa.nulls(len(events), pa.string())
+    if more.bodies or shaped.any():
+        rows = np.arange(len(events)) if more.bodies else np.flatnonzero(shaped)
+        bodies = _bodies_of(events, rows, boxes, times)
     number = np.arange(len(events), dtype=np.int32)
-    messages = ShardMessages(texts, boxes, number, seq)
-    crossing = boxes[:, 0] > boxes[:, 2]
-    if crossing.any():
-        messages = _cut(messages, crossing)
-    return MessageBatch(messages, column_of(events, "id"))
+    messages = cut_up(ShardMessages(texts, boxes, number, seq))
+    return MessageBatch(messages, column_of(events, "id"), bodies, shaped)
+
+
+def no_messages() -> MessageBatch:
+    """A batch without messages."""
+    none = HashedTexts(np.zeros(1, np.int64), np.empty(0, np.uint64))
+    empty = ShardMessages(none, np.empty((0, 4)), np.empty(0, np.int32), np.empty(0, np.int64))
+    nobody = pa.array([], pa.string())
+    return MessageBatch(empty, nobody, nobody, np.empty(0, np.bool_))
+
+
+def messages_in(operations: pa.Table) -> MessageBatch:
+    """Take operations that have messages."""
+    if not len(operations):
+        return no_messages()
+    operations = operations.combine_chunks()
+    lists = operations["terms"].combine_chunks()
+    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
+    hashes = lists.values.to_numpy()[starts[0] : starts[-1]]
+    texts, boxes = HashedTexts(starts - starts[0], hashes), boxes_in(operations)
+    number = np.arange(len(operations), dtype=np.int32)
+    bodies = operations["body"].combine_chunks()
+    shaped = np.array([bool(body) and has_shape(body) for body in bodies.to_pylist()], np.bool_)
+    messages = cut_up(ShardMessages(texts, boxes, number, operations["seq"].to_numpy()))
+    return MessageBatch(messages, operations["id"].combine_chunks(), bodies, shaped)
+
+
+def _bounds_of(events: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Where messages are, as boxes, and which of them are only bounded by theirs."""
+    boxes = places_of(events)
+    shaped = np.isnan(boxes[:, 0])
+    for row in np.flatnonzero(shaped).tolist():
+        boxes[row] = hull(_region_at(events, row).bounds())
+    return boxes, shaped
+
+
+def _region_at(events: pa.Table, row: int) -> Region:
+    fields = next(table_rows(events.select(["region"]).slice(row, 1)))
+    return region_from_json(fields["region"])
+
+
+def _bodies_of(
+    events: pa.Table, rows: npt.NDArray[Any], boxes: Floats, times: Floats | None
+) -> pa.StringArray:
+    """Some messages as JSON, and nulls for the others."""
+    bodies: list[str | None] = [None] * len(events)
+    wanted = ["text", "region", "properties", "at", "ttl"]
+    some = table_rows(events.select(wanted).take(pa.array(rows)))
+    for row, fields in zip(rows.tolist(), some, strict=True):
+        region, properties = fields["region"], fields["properties"]
+        at = (fields["at"] or 0.0) if times is None else float(times[row])
+        if region is not None:
+            region = region_to_json(region_from_json(region))
+        bodies[row] = body_text(
+            fields["text"], boxes[row].tolist(), region, properties, at, fields["ttl"] or 0.0
+        )
+    return pa.array(bodies, pa.string())
 
 
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
     """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
     events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
-    return cut_in_two(places_of(events))
+    return cut_in_two(_bounds_of(events)[0])
 
 
 def cut_in_two(boxes: Floats) -> Floats:
@@ -63,12 +149,16 @@ def places_of(events: pa.Table) -> Floats:
     region = column_of(events, "region")
     in_region = present(region)
     if in_region.any():
-        boxes[in_region] = boxes_of(region)[0][in_region]
+        found, boxed = boxes_of(region)
+        boxes[in_region] = np.where(boxed[:, None], found, np.nan)[in_region]
     return boxes
 
 
-def _cut(messages: ShardMessages, crossing: npt.NDArray[np.bool_]) -> ShardMessages:
+def cut_up(messages: ShardMessages) -> ShardMessages:
     """Give messages across the antimeridian two places, one on each side."""
+    crossing = messages.boxes[:, 0] > messages.boxes[:, 2]
+    if not crossing.any():
+        return messages
     times = np.where(crossing, 2, 1)
     place: Int32s = np.repeat(messages.number, times)
     second = np.zeros(len(place), np.bool_)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Int32s
-from nearcast.spark.workers.messages import MessageBatch
+from nearcast.spark.workers.messages import MessageBatch, no_messages
 from nearcast.spark.workers.shard import ShardMessages
 from nearcast.text.columns import HashedTexts
 
@@ -20,6 +20,8 @@ _SCHEMA = pa.schema(
         ("same", pa.bool_()),  # the message of the place before, across the antimeridian
         ("box", pa.list_(pa.float64(), 4)),
         ("terms", pa.list_(pa.uint64())),
+        ("body", pa.string()),
+        ("shaped", pa.bool_()),
     ]
 )
 
@@ -43,6 +45,8 @@ def pack(texts: MessageBatch, places: Int32s) -> bytes:
         pa.ListArray.from_arrays(
             pa.array(ends.astype(np.int32)), pa.array(messages.texts.hashes[taken])
         ),
+        texts.bodies.take(pa.array(number)),
+        pa.array(texts.shaped[number]),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
     sink = pa.BufferOutputStream()
@@ -58,9 +62,7 @@ def unpack(packets: Iterable[bytes]) -> MessageBatch:
         batches += pa.ipc.open_stream(packet)
     table = pa.Table.from_batches(batches, schema=_SCHEMA).combine_chunks()
     if not len(table):
-        none = HashedTexts(np.zeros(1, np.int64), np.empty(0, np.uint64))
-        empty = ShardMessages(none, np.empty((0, 4)), np.empty(0, np.int32), np.empty(0, np.int64))
-        return MessageBatch(empty, pa.array([], pa.string()))
+        return no_messages()
     columns = {name: table[name].chunk(0) for name in table.column_names}
     fresh = ~columns["same"].to_numpy(zero_copy_only=False)
     lists = columns["terms"]
@@ -71,4 +73,10 @@ def unpack(packets: Iterable[bytes]) -> MessageBatch:
     number = (np.cumsum(fresh) - 1).astype(np.int32)
     first = pa.array(fresh)
     seq = columns["seq"].filter(first).to_numpy()
-    return MessageBatch(ShardMessages(texts, boxes, number, seq), columns["id"].filter(first))
+    bodies, shaped = columns["body"].filter(first), columns["shaped"].filter(first)
+    return MessageBatch(
+        ShardMessages(texts, boxes, number, seq),
+        columns["id"].filter(first),
+        bodies,
+        shaped.to_numpy(zero_copy_only=False),
+    )

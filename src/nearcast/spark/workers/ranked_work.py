@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.slots import hash_strings
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo import Box
 from nearcast.spark.workers.node import LogStep
 from nearcast.text.columns import buffers
@@ -66,6 +67,8 @@ class RankedWork:
     before: list[MessageFile]  # that have the messages of the window as it was before this step
     first: int  # the window before this step has the messages from `first`
     next: int  # to before `next`
+    living: Int64s | None  # those of them that it has; None if it has all
+    ends: Floats | None  # when those end, or NaN
 
 
 def buckets_of(ids: pa.Array) -> npt.NDArray[np.int64]:

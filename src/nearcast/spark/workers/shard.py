@@ -11,13 +11,14 @@ match on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast._jit import kernel, read_only
 from nearcast.arrays.column import Column
@@ -25,11 +26,12 @@ from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.events.fields import ADD, REMOVE
 from nearcast.events.log import decode_json
-from nearcast.geo import region_from_json
+from nearcast.geo import Box, Circle, Region, region_from_json
 from nearcast.geo.circles import circle_columns
 from nearcast.index import Batch, Table
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.index.table import SHARED
+from nearcast.spark.asking import ALL_OPS, ExactMatching
 from nearcast.spark.held import ActiveMessages, first_of_each
 from nearcast.spark.names import Names
 from nearcast.spark.operations import (
@@ -41,6 +43,7 @@ from nearcast.spark.operations import (
     OTHER,
     PLAIN,
     ROUND,
+    WITHDRAWN,
     begins,
     boxes_in,
     circles_in,
@@ -60,6 +63,9 @@ _COLUMNS: dict[str, tuple[type, int]] = {
     "ordinal": (np.uint16, 0),  # by row: which one of its owner's it is
     "row_key": (np.uint64, 0),  # by row: the term by which the plan places it
     "ending": (np.int32, 0),  # owners that go when the next batch comes
+    "asking": (np.bool_, 0),  # by owner: whether terms and boxes do not say all of it
+    "wanted_ops": (np.int8, 0),  # by owner: the ops it asks for, as bits
+    "radius": (np.float64, 0),  # by owner: of one that is a circle, in metres; else NaN
 }
 
 
@@ -103,6 +109,8 @@ class Shard:
             setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
         self._terms = ShardTerms(self.memory, self.table)
         self._names = Names(self.memory, "owner")
+        self._asks = Names(self.memory, "asks", long=True)
+        self._metas = Names(self.memory, "meta", long=True)
         self.held = ActiveMessages(self.memory)
 
     _span: Column
@@ -111,6 +119,9 @@ class Shard:
     _ordinal: Column
     _row_key: Column
     _ending: Column
+    _asking: Column
+    _wanted_ops: Column
+    _radius: Column
 
     def __len__(self) -> int:
         return self.table.live
@@ -123,6 +134,8 @@ class Shard:
             "sizes": {name: getattr(self, f"_{name}").size for name in _COLUMNS},
             "terms": self._terms.describe(),
             "names": self._names.describe(),
+            "asks": self._asks.describe(),
+            "metas": self._metas.describe(),
             "held": self.held.describe(),
         }
 
@@ -138,6 +151,8 @@ class Shard:
             setattr(shard, f"_{name}", Column(dtype, width, memory, name, size))
         shard._terms = ShardTerms.attach(memory, shard.table, described["terms"])
         shard._names = Names.attach(memory, "owner", described["names"])
+        shard._asks = Names.attach(memory, "asks", described["asks"], long=True)
+        shard._metas = Names.attach(memory, "meta", described["metas"], long=True)
         shard.held = ActiveMessages.attach(memory, described["held"])
         return shard
 
@@ -153,7 +168,8 @@ class Shard:
         self._span.array[owners, 1] = ends["seq"].to_numpy()
         guests = begun["owner"].to_numpy()[begun["seq"].to_numpy() == NEVER]
         self._ending.replace(np.concatenate([owners, guests]))
-        self.held.apply(of_kind(operations, LASTING), of_kind(operations, CHANGE), self._terms)
+        lasting, withdrawn = of_kind(operations, LASTING), of_kind(operations, WITHDRAWN)
+        self.held.apply(lasting, withdrawn, of_kind(operations, CHANGE), self._terms)
 
     def _withdraw(self, moved: Int32s) -> None:
         owners = np.concatenate([self._ending.array, moved])
@@ -164,7 +180,8 @@ class Shard:
         self.table.remove(rows)
         self.table.release(reusable)
         self._first_row.array[owners] = _NO_ROW
-        self._names.forget(owners)
+        for names in (self._names, self._asks, self._metas):
+            names.forget(owners)
         self._ending.replace(owners[:0])
 
     def _rows_of(self, owners: Int32s) -> tuple[Int32s, Int32s]:
@@ -180,12 +197,22 @@ class Shard:
         owners: Int32s = operations["owner"].to_numpy()
         more = int(owners.max()) + 1 - self._span.size
         if more > 0:
-            self._span.lengthen(more)
-            self._first_row.lengthen(more)
+            for column in (self._span, self._first_row, self._asking, self._wanted_ops):
+                column.lengthen(more)
+            self._radius.lengthen(more)
             self._first_row.array[-more:] = _NO_ROW
         self._span.array[owners, 0] = operations["seq"].to_numpy()
         self._span.array[owners, 1] = FOREVER
         self._names.put(owners, operations["id"].combine_chunks())
+        asks = operations["asks"].combine_chunks()
+        self._asking.array[owners] = asks.is_valid().to_numpy(zero_copy_only=False)
+        wanted = pc.fill_null(operations["ops"].combine_chunks(), ALL_OPS)
+        self._wanted_ops.array[owners] = wanted.to_numpy()
+        self._radius.array[owners] = np.nan
+        # The region of any other kind may be needed for messages over polygons.
+        shapes = operations["region"].combine_chunks()
+        self._asks.put(owners, pc.fill_null(pc.coalesce(asks, shapes), ""))
+        self._metas.put(owners, pc.fill_null(operations["meta"].combine_chunks(), ""))
         return owners
 
     def _begin_plain(self, operations: pa.Table, kind: int) -> None:
@@ -199,6 +226,7 @@ class Shard:
         circles = None
         if kind == ROUND:
             circles = circles_in(operations)
+            self._radius.array[owners] = circles[:, 2]
             circles[:, 2] = circle_columns(circles[:, :2].copy(), circles[:, 2].copy())[1]
         rows = self.table.add_boxes(owners, boxes, starts, terms, circles)
         self._follow_rows()
@@ -270,7 +298,56 @@ class Shard:
                 places, found, owners = places[first], found[first], owners[first]
         return ShardMatches(places, found, owners, pairs.candidates)
 
-    def changed(self, part: slice = slice(None)) -> Changed:
+    def exact(
+        self,
+        decide: ExactMatching,
+        owners: Int32s,
+        rows: Int32s,
+        shaped: npt.NDArray[np.bool_],
+        bodies: Callable[[Int64s], pa.Array],
+    ) -> npt.NDArray[np.bool_]:
+        """Which pairs of subscriptions and messages that the index found are really matches.
+
+        `shaped` says which messages are over polygons; `bodies` gives messages as JSON, by the
+        places of their pairs.
+        """
+        asking = self._asking.array[owners]
+        kept = np.ones(len(owners), np.bool_)
+        some = np.flatnonzero(asking | shaped)
+        if not len(some):
+            return kept
+        asks = self._asks.of(owners[some]).to_pylist()
+        texts = bodies(some).to_pylist()
+        for at, ask, body in zip(some.tolist(), asks, texts, strict=True):
+            if not body:  # of a message from a time before bodies were kept
+                kept[at] = False
+            elif asking[at]:
+                kept[at] = decide.wants(ask, body)
+            else:
+                region = self._region(int(owners[at]), int(rows[at]), ask)
+                kept[at] = decide.meets(region, body)
+        return kept
+
+    def _region(self, owner: int, row: int, shape: str) -> Region:
+        """The region of a subscription; `shape` is its JSON, if it is not plain."""
+        if shape:
+            return region_from_json(decode_json(shape.encode(), "region"))
+        rows, radius = self.table.rows, float(self._radius.array[owner])
+        if np.isnan(radius):
+            return Box(*rows.box[row].tolist())
+        lon, lat, _ = rows.circles[rows.terms[rows.first[row] - 1]].tolist()
+        return Circle((lon, lat), radius)
+
+    def asked_for(self, owners: Int32s, ops: npt.NDArray[np.int8] | int) -> npt.NDArray[np.bool_]:
+        """Which updates their subscriptions ask for."""
+        wanted: npt.NDArray[np.bool_] = (self._wanted_ops.array[owners] >> (ops - ADD)) & 1 == 1
+        return wanted
+
+    def metas_of(self, owners: Int32s) -> pa.Array:
+        """The `meta` of owners as JSON; empty for those without one."""
+        return self._metas.of(owners)
+
+    def changed(self, decide: ExactMatching, part: slice = slice(None)) -> Changed:
         """Find what the changes of the last step, or some of them, added and removed.
 
         A pair that was a result, in whatever way, and still is one, in whatever way, is neither.
@@ -281,6 +358,11 @@ class Shard:
         of_row = side >> 1
         facts = self.held.matching(self.table.rows, rows, changes.seq[of_row], changes.at[of_row])
         side, rows, slots = side[facts.asked], rows[facts.asked], facts.slots
+        true = self.exact(
+            decide, versions[side], rows, self.held.is_shaped(slots),
+            lambda some: self.held.bodies_of(slots[some]),
+        )  # fmt: skip
+        side, rows, slots = side[true], rows[true], slots[true]
         numbers = self.held.numbers_of(slots)
         # Of all ways in which a message is a result the first, which is the same in every shard.
         place, ordinal = self.held.boxes[slots, 0], self._ordinal.array[rows]
@@ -316,6 +398,7 @@ class Shard:
         index = self.index.stats()
         own = sum(getattr(self, f"_{name}").nbytes for name in _COLUMNS)
         own += self._terms.nbytes + self._names.nbytes + self.held.nbytes
+        own += self._asks.nbytes + self._metas.nbytes
         return {
             "rows": self.table.live,
             "terms": self._terms.count,

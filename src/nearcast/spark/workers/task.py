@@ -19,11 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.arrays.types import Int64s
-from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.arrays.types import Floats, Int64s
+from nearcast.events.columns import updates_table
 from nearcast.events.fields import ADD
 from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
+from nearcast.spark.included import with_included
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import Sink
 from nearcast.spark.operations import OPERATIONS
@@ -44,6 +45,7 @@ class EventSlice:
 
     slice: Slice
     left_out: Int64s
+    times: Floats | None = None  # of all rows, if updates are to have them
 
 
 @dataclass
@@ -61,6 +63,9 @@ class TaskInput:
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
+    everyone: bool = False  # some subscription asks for every message
+    asks: bool = False  # some subscription asks for more than terms
+    include: tuple[str, ...] = ()  # the columns that updates have besides
     ranked: RankedWork | None = None  # for the tasks that rank; None without top-k subscriptions
 
 
@@ -206,6 +211,11 @@ class TaskNode:
         name = _SHARED if worker is None else f"{number:05}"
         return self.cache.get(Shard, self._recipe(name), changes)
 
+    def operations(self, worker: int | None) -> pa.Table:
+        """The operations of the step for the shard of a worker."""
+        parts = self._routed(self.work.steps[-1], ".arrow")
+        return pa.Table.from_batches([parts.get_batch(0 if worker is None else worker)])
+
     def router(self) -> Router:
         """The routing table."""
         return self.cache.get(
@@ -227,11 +237,17 @@ class UpdateFile:
 
     def __init__(self, work: TaskInput, task: int, attempt: int) -> None:
         self._place = (work.steps[-1].number, task, attempt)
+        self._include = work.include
         self._sink = Sink(work.output)
         self.name: str | None = None
         self.rows = 0
         self._stream: Any = None
         self._writer: Any = None
+
+    @property
+    def includes(self) -> bool:
+        """Whether updates carry more than ids."""
+        return bool(self._include)
 
     def write(
         self,
@@ -239,19 +255,23 @@ class UpdateFile:
         names: pa.Array,
         ids: pa.Array,
         ops: npt.NDArray[np.int8] | int = ADD,
+        bodies: Any = None,
+        metas: Any = None,
     ) -> None:
-        """Add updates of boolean subscriptions."""
+        """Add updates of boolean subscriptions, with messages and `meta` if they carry these."""
         if len(seq):
-            self.write_table(updates_table(seq, ops, names, ids))
+            self.write_table(updates_table(seq, ops, names, ids), bodies, metas)
 
-    def write_table(self, updates: pa.Table) -> None:
+    def write_table(self, updates: pa.Table, bodies: Any = None, metas: Any = None) -> None:
         """Add updates that are in their columns already."""
         if not len(updates):
             return
+        if self._include:
+            updates = with_included(updates, self._include, bodies, metas)
         if self._writer is None:
             self.name, self._stream = self._sink.open(*self._place)
             self._writer = pq.ParquetWriter(
-                self._stream, UPDATE_SCHEMA, compression="zstd", use_dictionary=["op", "message"]
+                self._stream, updates.schema, compression="zstd", use_dictionary=["op", "message"]
             )
         self._writer.write_table(updates)
         self.rows += len(updates)

@@ -42,6 +42,7 @@ export const api = {
   ready: () => call("GET", "readyz"),
   check: (query, top, signal) => call("POST", "v1/queries", top ? { query, top } : { query }, signal),
   subscribe: (subscription) => call("POST", "v1/subscriptions", subscription),
+  publish: (message) => call("POST", "v1/messages", message),
   remove: (id) => call("DELETE", one(id)),
   get: (id) => call("GET", one(id)),
   results: (id) => call("GET", `${one(id)}/results`),

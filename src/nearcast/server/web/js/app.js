@@ -1,17 +1,19 @@
 // Puts the page together: the map, what is on it, and what happens.
 
-import { AttributionControl, Map as MapView, NavigationControl, Popup, ScaleControl, setWorkerUrl } from "../vendor/maplibre-gl.mjs";
+import { AttributionControl, GeolocateControl, Map as MapView, NavigationControl, Popup, ScaleControl, setWorkerUrl } from "../vendor/maplibre-gl.mjs";
 import { api, keepKey } from "./api.js";
-import { fill, repaint, style } from "./basemap.js";
+import { fetchJson, fill, overlaid, repaint, style } from "./basemap.js";
 import { showBeside } from "./beside.js";
 import { Pencil } from "./draw.js";
 import { Effects } from "./effects.js";
 import { Feed } from "./feed.js";
 import { Form } from "./form.js";
 import { Mine } from "./mine.js";
-import { onPalette } from "./palette.js";
+import { choosePalette, isDark, onPalette } from "./palette.js";
+import { PlaceSearch } from "./places.js";
+import { PublishForm } from "./publish.js";
 import { Rates } from "./rates.js";
-import { describe, named, spot, viewBox } from "./shapes.js";
+import { describe, named, outline, spot, viewBox } from "./shapes.js";
 import { askForKey, layout, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
@@ -19,11 +21,16 @@ import { place, Subscriptions } from "./subscriptions.js";
 const CAPTION_EVERY_MS = 2200;
 const OVERVIEW_EVERY_MS = 15_000;
 const MESSAGES_KEPT = 3000;
+const ONE_BY_ONE = 12; // matches of a message that are drawn; of more, their number is shown
+const CLOSEST = 11;
+const FEW = 200; // so many are framed as they are, not as their middle points
 const CREDITS = "Coast and borders: Natural Earth. Sydney's shore: GSHHG. Names: GeoNames, CC BY 4.0.";
 const $ = (id) => document.getElementById(id);
 
 setWorkerUrl(new URL("../vendor/maplibre-gl-worker.mjs", import.meta.url).href);
 
+let placed = location.hash !== ""; // asked for by the address; the map soon writes its own there
+const otherStyle = document.querySelector("meta[name=map-style]")?.content;
 const map = new MapView({
   container: "map",
   style: style(),
@@ -40,24 +47,29 @@ const map = new MapView({
 map.touchZoomRotate.disableRotation();
 map.keyboard.disableRotation();
 map.addControl(new NavigationControl({ showCompass: false }), "top-right");
-map.addControl(new AttributionControl({ compact: true, customAttribution: CREDITS }), "bottom-right");
+navigator.permissions?.query({ name: "geolocation" }).then(({ state }) => {
+  if (state !== "denied" && isSecureContext) map.addControl(new GeolocateControl({ fitBoundsOptions: { maxZoom: 13 } }), "top-right");
+});
+map.addControl(new AttributionControl({ compact: true, customAttribution: otherStyle ? [] : CREDITS }), "bottom-right");
 map.addControl(new ScaleControl({}), "bottom-right");
 map.getCanvas().setAttribute("aria-label", "Map: arrow keys move it, plus and minus zoom");
+
+map.getCanvasContainer().append($("effects")); // below popups
 
 const effects = new Effects(map, $("effects"));
 const rates = new Rates();
 const messages = new Map();
+const reached = new Map(); // how many matches of a message were heard of
 const mine = new Mine(map, { onUpdate: ownUpdate, onPick: show, onRemoved: (id) => subscriptions.drop(id) });
 const subscriptions = new Subscriptions(map, effects, {
   isMine: (id) => mine.has(id),
   onCount: (count) => ($("in-view").textContent = count.toLocaleString()),
 });
 const feed = new Feed({ onPick: show });
-const pencil = new Pencil(map, $("hint"), {
-  done: (region) => form.drawn(region),
-  ended: () => form.drawingEnded(),
-});
-const form = new Form(pencil, {
+const pencil = new Pencil(map, $("hint"));
+new PublishForm(pencil);
+new PlaceSearch({ onPlace: (center, zoom) => map.flyTo({ center, zoom }) });
+new Form(pencil, {
   onSubscribed: (subscription) => {
     subscriptions.put(subscription);
     mine.add(subscription);
@@ -117,7 +129,8 @@ function happened(name, data) {
   else if (name === "unsubscribed") {
     subscriptions.drop(data.id);
     mine.gone(data.id);
-  } else if (name === "sampled") {
+  } else if (name === "retracted") effects.retracted(data.id);
+  else if (name === "sampled") {
     sampled += data.left_out;
     $("sampled").hidden = false;
     $("sampled").textContent = `${sampled.toLocaleString()} more happened than can be shown.`;
@@ -127,13 +140,18 @@ function happened(name, data) {
 function published(message) {
   rates.message();
   remember(message.id, message);
+  reached.delete(message.id);
   const at = spot(message);
-  if (at) effects.message(at, { lasting: message.ttl > 0 });
+  if (!message.matches) feed.none(message, at);
+  if (!at) return;
+  const object = message.point && message.ttl > 0 && effects.object(message.id, at, message.ttl);
+  if (!object) effects.message(at, { lasting: message.ttl > 0 });
+  if (message.matches > ONE_BY_ONE) effects.cluster(at, message.matches);
 }
 
 function remember(id, message) {
   messages.set(id, message);
-  if (messages.size > MESSAGES_KEPT) messages.delete(messages.keys().next().value);
+  for (const kept of [messages, reached]) if (kept.size > MESSAGES_KEPT) kept.delete(kept.keys().next().value);
 }
 
 // A message that was published before this page was there, and that somebody comes near to now.
@@ -147,8 +165,10 @@ async function lasting(id) {
 async function updated(update) {
   rates.match();
   if (update.text !== undefined || update.properties) remember(update.message, { ...messages.get(update.message), ...update });
-  const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const own = mine.has(update.subscription);
+  const number = (reached.get(update.message) ?? 0) + !own;
+  reached.set(update.message, number);
+  const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
   const at = spot(known);
@@ -157,6 +177,7 @@ async function updated(update) {
     if (own && fresh) mine.heard(update.subscription);
   }
   if (update.op === "remove") return;
+  if (!own && number > ONE_BY_ONE) return;
   effects.match(at, () => subscriptions.where(update.subscription), { mine: own });
   const now = performance.now();
   if (at && known.text && (own || (now - captioned > CAPTION_EVERY_MS && map.getBounds().contains(at)))) {
@@ -183,21 +204,76 @@ async function pointAt(event) {
   const subscription = await subscriptions.find(found.properties.id);
   if (!subscription) return;
   const how = subscription.top ? `the ${subscription.top.k} best` : describe(subscription.region);
-  new Popup({ closeButton: false, maxWidth: "260px" }).setLngLat(event.lngLat).setText(`${named(subscription)} — ${how}`).addTo(map);
+  const said = document.createElement("div");
+  const lines = [["strong", named(subscription)], ["span", how], ["span", `id ${subscription.id}`]];
+  for (const [kind, text] of lines) said.append(Object.assign(document.createElement(kind), { textContent: text }));
+  new Popup({ maxWidth: "280px" }).setLngLat(event.lngLat).setDOMContent(said).addTo(map);
 }
 
-// Without a place in the address, go to where the subscriptions are.
-async function goToCrowd() {
-  if (location.hash) return;
-  const { cells } = await api.overview([-180, -90, 180, 90]);
-  if (!cells.length) return;
-  const [lon, lat] = cells.reduce((a, b) => (b[2] > a[2] ? b : a));
-  const near = cells.filter(([x, y]) => Math.abs(x - lon) < 30 && Math.abs(y - lat) < 20);
-  const xs = near.map(([x]) => x);
-  const ys = near.map(([, y]) => y);
-  const one = near.length === 1;
-  if (one) map.jumpTo({ center: [lon, lat], zoom: 4 });
-  else map.fitBounds([[Math.min(...xs), Math.min(...ys)], [Math.max(...xs), Math.max(...ys)]], { padding: 60, animate: false, maxZoom: 11 });
+// Shows a box with some room around it.
+const frame = ([west, south, east, north]) =>
+  map.fitBounds([[west, south], [east, north]], { padding: 60, animate: false, maxZoom: CLOSEST });
+
+// Without a place in the address, go to one's own subscriptions, else to where most of them are.
+async function goToData() {
+  if (placed) return;
+  placed = true;
+  const own = mine.places;
+  if (own.length) {
+    frame(around(own.flatMap(corners)));
+    return;
+  }
+  let box = [-180, -90, 180, 90];
+  let few = false;
+  for (let looks = 0; looks < 3; looks++) {
+    const { count, cells, size } = await api.overview(box);
+    if (!cells.length) return;
+    few = count <= FEW;
+    const [lon, lat] = cells.reduce((a, b) => (b[2] > a[2] ? b : a));
+    const reach = 8 * size;
+    const near = cells.filter(([x, y]) => Math.abs(x - lon) < reach && Math.abs(y - lat) < reach);
+    const [west, south, east, north] = around(near);
+    box = [Math.max(-180, west - size), Math.max(-90, south - size), Math.min(180, east + size), Math.min(90, north + size)];
+    if (east - west > 4 * size || north - south > 4 * size) break; // they are spread: no need to look closer
+  }
+  const { subscriptions: found } = few ? await api.page(box) : { subscriptions: [] };
+  const places = found.map((each) => each.region ?? each.point).filter(Boolean);
+  frame(places.length ? around(places.flatMap(corners)) : box);
+}
+
+// The corners of a region, or the point that it is.
+const corners = (place) => (Array.isArray(place) ? [place] : outline(place).coordinates.flat(place.type === "MultiPolygon" ? 2 : 1));
+
+function around(points) {
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  return [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+}
+
+// The map under everything: the style that the server names, or else the one that is shipped.
+async function layGround() {
+  if (otherStyle) {
+    try {
+      const other = await fetchJson(otherStyle);
+      map.setStyle(overlaid(other), { diff: false });
+      await map.once("style.load");
+      return;
+    } catch (error) {
+      $("shared").textContent = `The map style cannot be loaded: ${error.message}`;
+      $("shared").className = "shown";
+    }
+  }
+  fill(map).catch((error) => console.error(error));
+}
+
+// A link to what is seen here, with the same subscriptions as one's own.
+async function share() {
+  const link = new URL(location.href);
+  if (mine.ids.length) link.searchParams.set("yours", mine.ids.join(","));
+  history.replaceState(null, "", link);
+  const copied = await navigator.clipboard?.writeText(link.href).then(() => true, () => false);
+  $("shared").textContent = copied ? "The link is copied." : "The link is in the address bar.";
+  $("shared").className = "shown";
+  setTimeout(() => ($("shared").className = "hidden"), 4000);
 }
 
 async function start() {
@@ -205,7 +281,7 @@ async function start() {
     await waitUntilReady(api.ready);
     status("connecting", "connecting");
     await mine.restore(asked.get("yours")?.split(",") ?? []);
-    await goToCrowd();
+    await goToData();
     listen(true);
   } catch (error) {
     if (error.status === 401 || error.status === 403) await refused();
@@ -220,6 +296,8 @@ async function start() {
 globalThis.nearcast = { map, effects, subscriptions, mine };
 
 onPalette(() => repaint(map));
+$("theme").addEventListener("click", () => choosePalette(isDark() ? "light" : "dark"));
+$("share").addEventListener("click", share);
 layout((padding) => map.setPadding(padding));
 rates.show((perSecond) => {
   $("message-rate").textContent = perSecond.messages;
@@ -244,9 +322,9 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 if (asked.has("beside")) showBeside();
-map.once("load", () => {
+map.once("load", async () => {
   document.querySelector(".maplibregl-ctrl-attrib").classList.remove("maplibregl-compact-show");
   document.querySelector(".maplibregl-ctrl-attrib").removeAttribute("open");
-  fill(map).catch((error) => console.error(error));
+  await layGround();
   start();
 });

@@ -124,6 +124,19 @@ export const LAYERS = [
   },
 ];
 
+const OWN = ["cells", "subs", "mine", "draft"]; // sources of what is shown on any map
+
+// A style of others, with what this page shows laid over it.
+export function overlaid(other) {
+  const { sources, layers } = style();
+  const own = Object.fromEntries(OWN.map((name) => [name, sources[name]]));
+  return {
+    ...other,
+    sources: { ...other.sources, ...own },
+    layers: [...other.layers, ...layers.filter((layer) => OWN.includes(layer.source))],
+  };
+}
+
 export function style() {
   const source = (data, more = {}) => ({ type: "geojson", data, tolerance: 0.4, ...more });
   return {
@@ -144,6 +157,7 @@ export function style() {
 
 export function repaint(map) {
   for (const { id, paint } of LAYERS) {
+    if (!map.getLayer(id)) continue; // on a style of others
     for (const [property, value] of Object.entries(paint(palette()))) map.setPaintProperty(id, property, value);
   }
 }

@@ -1,32 +1,31 @@
 // Drawing a region on the map with mouse, finger or pen.
 
-import { distance, rings, wrap } from "./shapes.js";
+import { distance, measured, rings, wrap } from "./shapes.js";
 
 const HINTS = {
   circle: "Drag from the centre outwards.",
   box: "Drag from one corner to the other.",
-  polygon: "Click corner after corner; double-click or Enter ends it.",
-  top: "Click the point.",
+  polygon: "Click or tap corner after corner; the first one again, or Enter, ends it.",
+  top: "Click or tap the point.",
 };
+const NEAR_PX = { mouse: 10, touch: 24, pen: 14 };
+const NOBODY = { done: () => {}, ended: () => {}, progress: () => {} };
 
 export class Pencil {
   #map;
   #hint;
-  #done;
-  #ended;
+  #listener = NOBODY;
   #shape = null;
   #corners = [];
 
-  // `done(region)` gets what was drawn; `ended()` hears that drawing is over, finished or not.
-  constructor(map, hint, { done, ended }) {
+  constructor(map, hint) {
     this.#map = map;
     this.#hint = hint;
-    this.#done = done;
-    this.#ended = ended;
     const canvas = map.getCanvasContainer();
     canvas.addEventListener("pointerdown", (event) => this.#down(event));
     canvas.addEventListener("pointermove", (event) => this.#moved(event));
     canvas.addEventListener("pointerup", (event) => this.#up(event));
+    canvas.addEventListener("pointercancel", () => this.#lost());
     canvas.addEventListener("dblclick", (event) => this.#shape && event.preventDefault());
     addEventListener("keydown", (event) => this.#key(event));
   }
@@ -35,7 +34,11 @@ export class Pencil {
     return this.#shape !== null;
   }
 
-  start(shape) {
+  // `done(region)` gets what was drawn; `ended()` hears that drawing is over, finished or not;
+  // `progress(corners)` how many corners a polygon has.
+  start(shape, listener) {
+    this.stop();
+    this.#listener = { ...NOBODY, ...listener };
     this.#shape = shape;
     this.#corners = [];
     this.#grip(false);
@@ -49,7 +52,13 @@ export class Pencil {
     this.#corners = [];
     this.#grip(true);
     this.#hint.hidden = true;
-    this.#ended();
+    this.#listener.ended();
+  }
+
+  // Ends a polygon with the corners that it has.
+  finish() {
+    if (this.#shape === "polygon" && this.#corners.length >= 3) this.#finish(closed(this.#corners));
+    else this.stop();
   }
 
   show(region) {
@@ -65,6 +74,8 @@ export class Pencil {
     const verb = free ? "enable" : "disable";
     for (const handler of ["dragPan", "doubleClickZoom", "boxZoom", "touchZoomRotate"]) this.#map[handler][verb]();
     this.#map.getCanvas().style.cursor = free ? "" : "crosshair";
+    // or the browser would take a finger that draws for one that scrolls
+    this.#map.getCanvasContainer().style.touchAction = free ? "" : "none";
   }
 
   #at(event) {
@@ -74,7 +85,7 @@ export class Pencil {
   }
 
   #down(event) {
-    if (!this.#shape || event.button) return;
+    if (!this.#shape || event.button || !event.isPrimary) return;
     if (this.#shape === "circle" || this.#shape === "box") {
       this.#corners = [this.#at(event)];
       event.target.setPointerCapture?.(event.pointerId);
@@ -83,14 +94,24 @@ export class Pencil {
 
   #moved(event) {
     if (!this.#shape || !this.#corners.length) return;
-    this.show(this.#made(this.#at(event)));
+    this.#draft(this.#made(this.#at(event)));
+  }
+
+  // What is drawn so far, with its size.
+  #draft(region) {
+    this.show(region);
+    if (region) this.#hint.textContent = measured(region);
+  }
+
+  #lost() {
+    if (this.#shape === "circle" || this.#shape === "box") this.#corners = [];
   }
 
   #up(event) {
-    if (!this.#shape || event.button) return;
+    if (!this.#shape || event.button || !event.isPrimary) return;
     const at = this.#at(event);
     if (this.#shape === "top") this.#finish(at);
-    else if (this.#shape === "polygon") this.#corner(at, event.detail);
+    else if (this.#shape === "polygon") this.#corner(at, NEAR_PX[event.pointerType] ?? NEAR_PX.mouse);
     else if (this.#corners.length) {
       const region = this.#made(at);
       this.#corners = [];
@@ -98,20 +119,21 @@ export class Pencil {
     }
   }
 
-  #corner(at) {
+  #corner(at, near) {
     const last = this.#corners.at(-1);
     const pixels = (a, b) => {
       const [p, q] = [this.#map.project(a), this.#map.project(b)];
       return Math.hypot(p.x - q.x, p.y - q.y);
     };
-    const ends = last && (pixels(last, at) < 4 || pixels(this.#corners[0], at) < 10);
+    const ends = last && (pixels(last, at) < 4 || pixels(this.#corners[0], at) < near);
     if (ends && this.#corners.length >= 3) {
       this.#finish(closed(this.#corners));
       return;
     }
     if (ends) return;
     this.#corners.push(at);
-    this.show(this.#made(at));
+    this.#listener.progress(this.#corners.length);
+    this.#draft(this.#made(at));
   }
 
   #made(at) {
@@ -141,9 +163,10 @@ export class Pencil {
   }
 
   #finish(region) {
+    const { done } = this.#listener;
     this.show(region);
     this.stop();
-    this.#done(region);
+    done(region);
   }
 }
 

@@ -1,13 +1,15 @@
 // What moves: messages that appear and fade, matches that light up, subscribers on their way.
 // Drawn on a canvas over the map, so that nothing of it makes the map itself work anew.
 
+import { Objects } from "./objects.js";
 import { palette, still } from "./palette.js";
 import { boxRing, centre } from "./shapes.js";
 
 const MESSAGE_MS = 7000;
 const MATCH_MS = 2600;
 const CAPTION_MS = 4200;
-const MOST = { messages: 500, matches: 70, captions: 4 };
+const CLUSTER_MS = 3600;
+const MOST = { messages: 500, matches: 70, captions: 4, clusters: 40 };
 const METRES_PER_DEGREE = 111_195;
 
 export class Effects {
@@ -18,6 +20,8 @@ export class Effects {
   #messages = [];
   #matches = [];
   #captions = [];
+  #clusters = [];
+  #objects = new Objects();
   #movers = new Map();
   #resting = 0;
   #lit = 0;
@@ -58,6 +62,28 @@ export class Effects {
     });
     this.#captions.push({ point, text, who, mine, born: performance.now() });
     if (this.#captions.length > MOST.captions) this.#captions.shift();
+    this.#wake();
+  }
+
+  // Where a message reached more than can be drawn one by one: how many.
+  cluster(point, count) {
+    this.#clusters.push({ point, count, born: performance.now() });
+    if (this.#clusters.length > MOST.clusters) this.#clusters.shift();
+    this.#canvas.dataset.clusters = count;
+    this.#wake();
+  }
+
+  // A message that lasts, at a point; true if it is an object that was heard of before.
+  object(id, point, ttl) {
+    const again = this.#objects.report(id, point, ttl);
+    this.#canvas.dataset.objects = this.#objects.moving;
+    this.#wake();
+    return again;
+  }
+
+  retracted(id) {
+    this.#objects.forget(id);
+    this.#canvas.dataset.objects = this.#objects.moving;
     this.#wake();
   }
 
@@ -123,14 +149,17 @@ export class Effects {
     this.#messages = this.#messages.filter((m) => now - m.born < MESSAGE_MS);
     this.#matches = this.#matches.filter((m) => now - m.born < MATCH_MS);
     this.#captions = this.#captions.filter((c) => now - c.born < CAPTION_MS);
+    this.#clusters = this.#clusters.filter((c) => now - c.born < CLUSTER_MS);
     const moving = this.#drawMovers(now, p, width, height);
     for (const match of this.#matches) this.#drawMatch(match, (now - match.born) / MATCH_MS, p);
     pen.globalCompositeOperation = p.glow;
     for (const message of this.#messages) this.#drawMessage(message, now - message.born, p);
     pen.globalCompositeOperation = "source-over";
+    const tracked = this.#objects.draw(pen, (point) => this.#project(point), now, p, still.matches);
+    for (const cluster of this.#clusters) this.#drawCluster(cluster, (now - cluster.born) / CLUSTER_MS, p);
     for (const caption of this.#captions) this.#drawCaption(caption, now - caption.born, p, width, height);
     pen.globalAlpha = 1;
-    const busy = this.#messages.length || this.#matches.length || this.#captions.length || moving;
+    const busy = this.#messages.length || this.#matches.length || this.#captions.length || this.#clusters.length || moving || tracked;
     // one more picture after the last change, for a map that has just come to rest
     if (busy || this.#resting++ < 2) this.#frame = requestAnimationFrame(() => this.#draw());
   }
@@ -240,6 +269,27 @@ export class Effects {
     pen.beginPath();
     pen.arc(from.x, from.y, mine ? 5 : 3.6, 0, 7);
     pen.fill();
+  }
+
+  #drawCluster({ point, count }, t, p) {
+    const pen = this.#pen;
+    const { x, y } = this.#project(point);
+    const words = count >= 10_000 ? `${Math.round(count / 1000)}k` : String(count);
+    pen.font = "700 12px Inter, 'Segoe UI', system-ui, sans-serif";
+    const radius = Math.max(14, pen.measureText(words).width / 2 + 8) + (still.matches ? 0 : 8 * Math.exp(-t * 14));
+    pen.globalAlpha = Math.min(1, (1 - t) * 3);
+    pen.beginPath();
+    pen.arc(x, y, radius, 0, 7);
+    pen.fillStyle = p.caption;
+    pen.fill();
+    pen.strokeStyle = p.match;
+    pen.lineWidth = 2;
+    pen.stroke();
+    pen.fillStyle = p.captionText;
+    pen.textAlign = "center";
+    pen.fillText(words, x, y + 4);
+    pen.textAlign = "start";
+    pen.globalAlpha = 1;
   }
 
   #drawCaption({ point, text, who, mine }, age, p, width, height) {

@@ -2,6 +2,7 @@
 
 import { listed } from "./shapes.js";
 
+const EMPTY = "Matches appear here as messages reach subscriptions.";
 const MOST = 60;
 const FILL_MS = 300;
 const SPEAK_MS = 5000;
@@ -9,6 +10,7 @@ const $ = (id) => document.getElementById(id);
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const NAMED = 3;
 const FOR = { add: "for", change: "again for", remove: "no longer for" };
+const NOBODY = "matched nobody";
 
 export class Feed {
   #onPick;
@@ -16,6 +18,7 @@ export class Feed {
   #timer = 0;
   #paused = false;
   #onlyMine = false;
+  #unmatched = false;
   #unspoken = 0;
   #lastSpoken = 0;
   #seen = new Set();
@@ -36,6 +39,11 @@ export class Feed {
     };
     $("show-mine").addEventListener("click", choose(true));
     $("show-all").addEventListener("click", choose(false));
+    $("show-none").addEventListener("click", () => (this.#unmatched = press("show-none")));
+    $("filter").addEventListener("input", () => {
+      for (const row of $("matches").children) this.#sift(row);
+      this.#empty();
+    });
   }
 
   // `match`: op, subscription, message, text, properties, who, point, mine, score, at. One that was heard of
@@ -56,6 +64,18 @@ export class Feed {
     return true;
   }
 
+  // A message that matched no subscription, listed for those who ask for it.
+  none(message, point) {
+    if (!this.#unmatched) return;
+    this.add({ ...message, op: "none", message: message.id, subscription: "", mine: false, point });
+  }
+
+  // Rows without what the filter asks for are hidden, not lost.
+  #sift(row) {
+    const asked = $("filter").value.trim().toLowerCase();
+    row.classList.toggle("away", asked !== "" && !row.textContent.toLowerCase().includes(asked));
+  }
+
   #fill() {
     this.#timer = 0;
     if (this.#paused) return;
@@ -65,6 +85,7 @@ export class Feed {
       const same = match.mine || match.op === "remove" ? null : rows.find((row) => alike(row, match)) ?? this.#listed(match);
       if (same) alsoFor(same, match.who);
       else rows.unshift(this.#row(match));
+      this.#sift(same ?? rows[0]);
     }
     const newest = this.#waiting.findLast((each) => each.mine);
     this.#waiting = [];
@@ -83,8 +104,9 @@ export class Feed {
   }
 
   #empty() {
-    const rows = $("matches").querySelector(this.#onlyMine ? "li.mine" : "li");
-    $("matches-empty").hidden = rows !== null;
+    const shown = $("matches").querySelector(this.#onlyMine ? "li.mine:not(.away)" : "li:not(.away)");
+    $("matches-empty").hidden = shown !== null;
+    $("matches-empty").textContent = $("filter").value.trim() && $("matches").children.length ? "Nothing here has this in it." : EMPTY;
   }
 
   // Screen readers hear of one's own matches, summed up when there are many.
@@ -111,7 +133,7 @@ export class Feed {
     text.textContent = match.text ?? `message ${match.message}`;
     const who = document.createElement("span");
     who.className = "who";
-    who.textContent = `${FOR[match.op]} ${match.who}`;
+    who.textContent = match.op === "none" ? NOBODY : `${FOR[match.op]} ${match.who}`;
     if (match.score !== undefined) who.textContent += ` · ${match.score.toFixed(3)}`;
     pick.append(time, text, who);
     const more = listed(match.properties);

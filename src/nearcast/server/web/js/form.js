@@ -1,10 +1,10 @@
 // The form: a query that is checked as it is typed, a region drawn or typed, and the button.
 
 import { api } from "./api.js";
-import { hint, parse, toText } from "./shapes.js";
+import { hint, measured, parse, toText } from "./shapes.js";
 
 const CHECK_MS = 140;
-const HELP = "Words, AND, OR, NOT in capitals, parentheses.";
+const HELP = "Words; AND, OR, NOT in capitals; \"phrases\"; prefix*; price:<500; * for everything.";
 const HELP_TOP = "Words only: the messages that are nearest and most alike.";
 const WHERE = "Draw it on the map, or type its numbers.";
 const $ = (id) => document.getElementById(id);
@@ -36,26 +36,30 @@ export class Form {
     return document.querySelector("input[name=shape]:checked").value;
   }
 
-  drawn(region) {
+  #drawn(region) {
     this.#region = region;
     $("where").value = toText(region);
     this.#placed(false);
     if (!$("query").value) $("query").focus();
   }
 
-  drawingEnded() {
+  #drawingEnded() {
     $("draw").setAttribute("aria-pressed", "false");
     $("draw").textContent = "Draw";
   }
 
   #draw() {
     if (this.#pencil.active) {
-      this.#pencil.stop();
+      this.#pencil.finish();
       return;
     }
     $("draw").setAttribute("aria-pressed", "true");
     $("draw").textContent = "Stop";
-    this.#pencil.start(this.shape);
+    this.#pencil.start(this.shape, {
+      done: (region) => this.#drawn(region),
+      ended: () => this.#drawingEnded(),
+      progress: (corners) => ($("draw").textContent = corners >= 3 ? "Finish" : "Stop"),
+    });
   }
 
   #shaped() {
@@ -86,7 +90,8 @@ export class Form {
       this.#pencil.show(this.#region);
     }
     $("where").removeAttribute("aria-invalid");
-    say("where-says", "Shown on the map.", "good");
+    const size = measured(this.#region);
+    say("where-says", size ? `Shown on the map: ${size}.` : "Shown on the map.", "good");
   }
 
   #top() {
@@ -114,8 +119,8 @@ export class Form {
       this.#valid = answer.valid;
       if (answer.valid) {
         $("query").removeAttribute("aria-invalid");
-        const asked = [...answer.terms, ...answer.operands.map((each) => each.means)];
-        say("query-says", [`Understood: ${asked.join(", ")}`, ...answer.hints].join("; "), "good");
+        const means = answer.operands.map((each) => each.means);
+        say("query-says", [`Understood: ${answer.reads}`, ...means, ...answer.hints].join("; "), "good");
       } else {
         $("query").setAttribute("aria-invalid", "true");
         wrong(query, answer.position, answer.error);
@@ -167,7 +172,7 @@ export class Form {
   }
 }
 
-function say(id, text, kind = "") {
+export function say(id, text, kind = "") {
   const place = $(id);
   place.textContent = text;
   place.dataset.kind = kind;

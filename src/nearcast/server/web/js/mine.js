@@ -46,6 +46,11 @@ export class Mine {
     this.#changed(localStorage.getItem(LAST) || null);
   }
 
+  // The regions and points of all of them, to show them together.
+  get places() {
+    return [...this.#all.values()].map((each) => each.region ?? each.point).filter(Boolean);
+  }
+
   add(subscription) {
     this.#show(subscription);
     this.#changed();

@@ -79,6 +79,35 @@ export function describe(region) {
   return { Box: "in a box", Polygon: "in a polygon", MultiPolygon: "in several polygons" }[region.type];
 }
 
+const metres = (value) => (value >= 10_000 ? `${Math.round(value / 1000).toLocaleString()} km` : value >= 1000 ? `${round(value / 1000, 2)} km` : `${Math.round(value)} m`);
+const squareMetres = (value) => (value >= 1e7 ? `${Math.round(value / 1e6).toLocaleString()} km²` : value >= 1e5 ? `${round(value / 1e6, 2)} km²` : `${Math.round(value).toLocaleString()} m²`);
+
+// What lies in a ring on the sphere, its sides being straight lines of longitude and latitude.
+function ringArea(ring) {
+  let sum = 0;
+  for (let i = 1; i < ring.length; i++) {
+    const [[x1, y1], [x2, y2]] = [ring[i - 1], ring[i]];
+    sum += (x2 - x1) * RAD * (Math.sin(y1 * RAD) + Math.sin(y2 * RAD));
+  }
+  return Math.abs(sum / 2) * EARTH_M ** 2;
+}
+
+// How large a region is, in words: a radius or sides, and an area.
+export function measured(region) {
+  if (Array.isArray(region)) return "";
+  if (region.type === "Circle") {
+    const area = 2 * Math.PI * EARTH_M ** 2 * (1 - Math.cos(Math.min(Math.PI, region.radius / EARTH_M)));
+    return `radius ${metres(region.radius)}, ${squareMetres(area)}`;
+  }
+  const [outer] = rings(region);
+  const area = squareMetres(ringArea(outer));
+  if (region.type !== "Box") return area;
+  const [west, south, east, north] = region.bbox;
+  const middle = (south + north) / 2;
+  const width = ((west > east ? east + 360 : east) - west) * RAD * EARTH_M * Math.cos(middle * RAD);
+  return `${metres(width)} by ${metres((north - south) * RAD * EARTH_M)}, ${area}`;
+}
+
 const HINTS = {
   circle: ["Centre and radius: longitude, latitude, metres", "longitude, latitude, metres", "151.21, -33.87, 2000"],
   box: ["Edges: west, south, east, north", "west, south, east, north", "151.19, -33.89, 151.23, -33.85"],

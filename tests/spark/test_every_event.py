@@ -1,4 +1,4 @@
-"""What a pipeline does not know yet is refused with the reason, however the events are given."""
+"""A registrar takes every event of the contract, however the events are given."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from boolean_logs import records
 from mixed_logs import NEWS
 from nearcast.engine.settings import Settings
-from nearcast.errors import NotOnSparkError
-from nearcast.events import event_from_json
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.fields import STRUCTURED
 from nearcast.spark.events import NORMAL, completed, is_normal, table_of
+from nearcast.spark.operations import EVERYONE
 from nearcast.spark.readers.landing import land_file
 from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.registrar import Registrar
-from nearcast.spark.scan import PipelineScan
+from nearcast.text.columns import hash_terms
 
 BOX = {"type": "Box", "bbox": [-9, -9, 9, 9]}
 TOP = {"k": 1, "alpha": 0.5}
@@ -32,25 +30,19 @@ KNOWN: list[dict[str, Any]] = [
     {"op": "publish", "id": "m1", "text": "a", "point": [0, 0]},
 ]
 LOG = [*KNOWN, *NEWS.values()]
-REASONS = {
-    len(KNOWN) + place: f"{begin.strip()} is not known to the pipeline on Spark yet; "
-    "use the embedded engine"
-    for place, begin in enumerate(NEWS)
-}
 
 
 def refused(table: pa.Table) -> dict[int, str]:
     reading = Registrar(Settings()).read(table, np.arange(len(table)))
-    assert len(reading.log) == 2
     return {each.row: each.error for each in reading.refusals}
 
 
 def test_events_of_a_log() -> None:
-    assert refused(table_of(records(LOG))) == REASONS
+    assert refused(table_of(records(LOG))) == {}
 
 
 def test_events_with_the_columns_of_the_log() -> None:
-    assert refused(completed(given_as_columns(EVENT_SCHEMA))) == REASONS
+    assert refused(completed(given_as_columns(EVENT_SCHEMA))) == {}
 
 
 def given_as_columns(schema: pa.Schema) -> pa.Table:
@@ -78,17 +70,7 @@ def test_a_file_with_json_in_its_columns_is_brought_into_the_normal_form(tmp_pat
     file = EventFile.look(str(tmp_path / "out.parquet"))
     assert file is not None
     assert file.normal
-    assert refused(pq.read_table(tmp_path / "out.parquet")) == REASONS
-
-
-@pytest.mark.parametrize("begin", NEWS)
-def test_the_plain_code_says_the_same(begin: str) -> None:
-    engine = PipelineScan()
-    for fields in KNOWN:
-        engine.apply(event_from_json(fields))
-    with pytest.raises(NotOnSparkError) as caught:
-        engine.apply(event_from_json(NEWS[begin]))
-    assert str(caught.value).startswith(begin.strip())
+    assert refused(pq.read_table(tmp_path / "out.parquet")) == {}
 
 
 def test_files_of_the_last_release_are_read_as_they_are() -> None:
@@ -132,4 +114,10 @@ def test_a_message_without_a_text_has_no_terms() -> None:
     log: list[dict[str, Any]] = [KNOWN[0], {"op": "publish", "id": "m", "point": [0, 0], "ttl": 9}]
     reading = Registrar(Settings()).read(table_of(records(log)), np.arange(2))
     assert reading.refusals == []
-    assert reading.log["terms"].to_pylist()[1] == []
+    assert reading.log["terms"].to_pylist()[1] == [int(EVERYONE)]
+
+
+def test_the_term_of_every_message() -> None:
+    """No text has it, as it begins with a character that ends terms."""
+    assert hash_terms(["\0*"])[0] == EVERYONE
+    assert Settings().analyser.terms("\0*") == frozenset()

@@ -1,0 +1,327 @@
+"""Many new subscriptions at once, from columns to rows of the table and the index.
+
+What the kernels do not read (unusual queries, regions on both sides of the antimeridian) is given
+back, to be added one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast._jit import kernel
+from nearcast.arrays.strings import strings_at
+from nearcast.arrays.types import Bools, Bytes, Floats, Int32s, Int64s
+from nearcast.engine import owners as traits_of
+from nearcast.engine.owners import ANYWHERE, ASKS, EXCLUDES, KEYED, WORDLESS
+from nearcast.geo import WORLD
+from nearcast.geo.circles import circle_columns
+from nearcast.geo.region_columns import ABSENT, BOX, CIRCLE, POLYGON, RegionArrays
+from nearcast.index.loading import (
+    NewRows,
+    add_circles,
+    add_polygons,
+    add_rows,
+    leave_shapes,
+    reserve_rows,
+)
+from nearcast.index.table import CIRCLE as ROUND
+from nearcast.index.table import EXCLUDES as WITH_EXCLUDED
+from nearcast.index.table import POLYGON as WITH_CORNERS
+from nearcast.index.table import RESIDUAL, SHARED
+from nearcast.text.bulk import (
+    EXISTS,
+    INEXACT,
+    KEY,
+    NAME,
+    NAME_END,
+    PHRASE,
+    PREFIX,
+    TERM,
+    Bits,
+    BulkQueries,
+    read_queries,
+)
+from nearcast.text.columns import buffers
+from nearcast.text.keys import EVERYONE
+
+if TYPE_CHECKING:
+    from nearcast.engine.subscriptions import IndexedSubscriptions
+
+_AT_A_TIME = 1 << 15
+
+
+class NewSubscriptions(NamedTuple):
+    """New subscriptions as columns; a query may be null, and a region absent, but not both."""
+
+    ids: pa.StringArray
+    queries: pa.StringArray
+    regions: RegionArrays
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class _Places(NamedTuple):
+    """The boxes of subscriptions: those of i are `starts[i]` to `starts[i + 1]`."""
+
+    good: Bools  # which subscriptions are in all of their boxes here
+    starts: Int64s
+    boxes: Floats
+    shapes: Int32s  # by box: the number of its circle or polygon, or -1
+    flags: Bytes  # by subscription: what the shapes are, as the table has it
+    traits: Bytes  # the same, as owners have it
+    radius: Floats
+
+
+def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tuple[Int32s, Bools]:
+    """Add new subscriptions; return the owner of each, and which were not added."""
+    owners, left = np.full(len(new), -1, np.int32), np.ones(len(new), np.bool_)
+    places = _places_of(population, new.regions)
+    everyone = -1
+    if new.queries.null_count:
+        (everyone,) = population.terms.intern([EVERYONE])
+        population.terms.settle()
+    population.owners.reserve(len(new))
+    reserve_rows(population.table, len(new))
+    for start in range(0, len(new), _AT_A_TIME):
+        some = slice(start, start + _AT_A_TIME)
+        found = _put_some(population, new, places, start, everyone)
+        owners[some], left[some] = found, found < 0
+    unused = np.repeat(left, np.diff(places.starts)) & (places.shapes >= 0)
+    leave_shapes(population.table, int(unused.sum()))
+    return owners, left
+
+
+def _places_of(population: IndexedSubscriptions, regions: RegionArrays) -> _Places:
+    """Add the shapes of regions to the table, and say where all of them are."""
+    kinds, table = regions.kinds, population.table
+    count = np.ones(len(kinds), np.int64)
+    polygons = np.flatnonzero(kinds == POLYGON)
+    some = regions.polygons.take(regions.polygon[polygons])
+    count[polygons] = np.diff(some.parts)
+    starts = np.concatenate([[0], np.cumsum(count)])
+    firsts = starts[:-1]
+    boxes, shapes = np.empty((starts[-1], 4)), np.full(starts[-1], -1, np.int32)
+    flags, traits = np.zeros(len(kinds), np.uint8), np.zeros(len(kinds), np.uint8)
+    radius = np.full(len(kinds), np.nan)
+    good = np.isin(kinds, (ABSENT, BOX, CIRCLE, POLYGON))
+    boxes[firsts[kinds == ABSENT]] = WORLD.bounds()[0]
+    traits[kinds == ABSENT] = ANYWHERE
+    plain = np.flatnonzero(kinds == BOX)
+    boxes[firsts[plain]] = regions.boxes[plain]
+    good[plain] = regions.boxes[plain, 0] <= regions.boxes[plain, 2]
+    circles = np.flatnonzero(kinds == CIRCLE)
+    if len(circles):
+        points, radii = regions.circles[circles, :2].copy(), regions.circles[circles, 2].copy()
+        around, limits, whole = circle_columns(points, radii)
+        good[circles] = whole
+        kept = circles[whole]
+        first = add_circles(table, np.column_stack([points, limits])[whole])
+        boxes[firsts[circles]] = around
+        shapes[firsts[kept]] = np.arange(first, first + len(kept))
+        flags[circles], traits[circles], radius[circles] = ROUND, traits_of.CIRCLE, radii
+    if len(polygons):
+        first = add_polygons(table, some.positions, some.starts, some.rings)
+        where = np.repeat(firsts[polygons] - some.parts[:-1], np.diff(some.parts))
+        where += np.arange(len(where))
+        boxes[where], shapes[where] = some.boxes(), np.arange(first, first + len(where))
+        flags[polygons] = WITH_CORNERS
+        traits[polygons] = np.where(some.several, traits_of.SEVERAL, traits_of.POLYGON)
+    return _Places(good, starts, boxes, shapes, flags, traits, radius)
+
+
+def _put_some(
+    population: IndexedSubscriptions,
+    new: NewSubscriptions,
+    places: _Places,
+    start: int,
+    everyone: int,
+) -> Int32s:
+    """Add some of the subscriptions; return their owners, -1 for those that were not added."""
+    queries = new.queries.slice(start, _AT_A_TIME)
+    stop = start + len(queries)
+    wordless = np.asarray(pc.is_null(queries)) if queries.null_count else None
+    if wordless is not None:
+        queries = pc.fill_null(queries, "")
+    read = read_queries(queries, population.analyser)
+    good = places.good[start:stop] & (~read.left if wordless is None else ~read.left | wordless)
+    which = np.flatnonzero(good)
+    owners = np.full(stop - start, -1, np.int32)
+    ids = new.ids.slice(start, _AT_A_TIME)
+    if len(which) < len(good):
+        picked = pa.array(which)
+        ids, queries = ids.take(picked), queries.take(picked)
+    made = population.owners.extend(buffers(ids), buffers(queries))
+    owners[which] = made
+    numbers = _numbers(population, read)
+    conjuncts = np.diff(read.conjuncts)
+    if wordless is None:
+        wordless = np.zeros(len(good), np.bool_)
+    conjuncts[wordless] = 1
+    boxes = np.diff(places.starts[start : stop + 1])
+    rows = int((conjuncts * boxes)[which].sum())
+    room = int((conjuncts * boxes * (np.diff(read.starts) + 4))[which].sum())
+    out = NewRows(
+        np.empty(rows, np.int32), np.empty((rows, 4)), np.empty(rows, np.uint8),
+        np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(room, np.int32),
+    )  # fmt: skip
+    operands = population.operands
+    asked = np.empty((int(conjuncts.sum()), 2), np.int32)
+    traits = places.traits[start:stop]
+    counts = np.zeros(len(good), np.int32)
+    longest = int((read.spans[:, 1] - read.spans[:, 0]).max(initial=0))
+    times, lengths = np.zeros(len(read.kinds), np.int64), np.zeros(longest + 1, np.int64)
+    used, residuals = _fill(
+        owners, wordless, everyone, read, numbers, places.starts[start : stop + 1], places.boxes,
+        places.shapes, places.flags[start:stop], operands.next, out, asked, traits, counts, times,
+        lengths,
+    )  # fmt: skip
+    operands.extend(asked[:residuals, 0].copy(), asked[:residuals, 1].copy())
+    operands.count_more(lengths, _names(read, times), int(wordless[which].sum()))
+    first = add_rows(population.table, out._replace(entries=out.entries[:used]))
+    columns = population.owners.columns
+    counts = counts[which]
+    columns.row[made] = first + np.cumsum(counts) - counts
+    columns.count[made], columns.traits[made] = counts, traits[which]
+    columns.radius[made] = places.radius[start:stop][which]
+    return owners
+
+
+def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:
+    """The numbers of the terms and keys that conjuncts require or exclude, by member; else -1."""
+    numbers = np.full(len(read.kinds), -1, np.int32)
+    needed = _needed(read.starts, read.kinds, read.conjuncts, read.required, read.excluded)
+    terms = np.flatnonzero(needed & (read.kinds == TERM))
+    spans = np.ascontiguousarray(read.spans[terms, :2])
+    numbers[terms] = population.terms.intern_spans(read.data, spans, True)
+    keys = np.flatnonzero(needed & (read.kinds > PHRASE))
+    if len(keys):
+        spans = np.ascontiguousarray(read.spans[keys, KEY:])
+        numbers[keys] = population.terms.intern_spans(read.keys, spans, False)
+    return numbers
+
+
+def _names(read: BulkQueries, times: Int64s) -> dict[str, int]:
+    """How often conjuncts ask for properties, by name."""
+    some = np.flatnonzero((times > 0) & (read.kinds >= EXISTS))
+    if not len(some):
+        return {}
+    names = strings_at(read.data, read.spans[some, NAME], read.spans[some, NAME_END])
+    coded = names.dictionary_encode()
+    counted = np.bincount(coded.indices.to_numpy(), times[some])
+    return dict(zip(coded.dictionary.to_pylist(), counted.astype(int).tolist(), strict=True))
+
+
+@kernel
+def _needed(
+    starts: Int64s, kinds: Bytes, conjuncts: Int64s, required: Bits, excluded: Bits
+) -> Bools:
+    """Which members need a number: what is required, and terms that are excluded."""
+    needed = np.zeros(len(kinds), np.bool_)
+    one = np.uint64(1)
+    for query in range(len(starts) - 1):
+        has = lacks = np.uint64(0)
+        for conjunct in range(conjuncts[query], conjuncts[query + 1]):
+            has |= required[conjunct]
+            lacks |= excluded[conjunct]
+        for member in range(starts[query], starts[query + 1]):
+            bit = one << np.uint64(member - starts[query])
+            needed[member] = has & bit != 0 or (lacks & bit != 0 and kinds[member] == TERM)
+    return needed
+
+
+@kernel
+def _fill(
+    owners: Int32s, wordless: Bools, everyone: int, read: BulkQueries, numbers: Int32s,
+    box_starts: Int64s, boxes: Floats, shapes: Int32s, flags: Bytes, next_residual: int,
+    out: NewRows, asked: Int32s, traits: Bytes, counts: Int32s, times: Int64s, lengths: Int64s,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the rows of all subscriptions with an owner.
+
+    Beside the rows it writes: the owner and the place of each residual predicate to `asked`, how
+    many rows a subscription has to `counts`, what it asks for to `traits`, how many conjuncts
+    require a member to `times`, and how many a prefix of each length to `lengths`. Returns how
+    many entries and how many predicates there are.
+    """
+    row = used = residuals = 0
+    one = np.uint64(1)
+    for query in range(len(owners)):
+        if owners[query] < 0:
+            continue
+        base, stop = read.starts[query], read.starts[query + 1]
+        first, last = read.conjuncts[query], read.conjuncts[query + 1]
+        if wordless[query]:
+            last = first + 1
+            traits[query] |= WORDLESS | ASKS | KEYED
+        sides = box_starts[query + 1] - box_starts[query]
+        shared = SHARED if (last - first) * sides > 1 else 0
+        for conjunct in range(first, last):
+            # What the conjunct asks for beside terms, once for all boxes.
+            rest = excludes = False
+            has = lacks = np.uint64(0)
+            if not wordless[query]:
+                has, lacks = read.required[conjunct], read.excluded[conjunct]
+            for member in range(base, stop):
+                kind, bit = read.kinds[member], one << np.uint64(member - base)
+                if has & bit != 0:
+                    times[member] += 1
+                    rest |= (INEXACT >> kind) & 1 != 0
+                    if kind != TERM:
+                        traits[query] |= ASKS
+                        if kind != PHRASE:
+                            traits[query] |= KEYED
+                        if kind == PREFIX:
+                            lengths[read.spans[member, 1] - read.spans[member, 0]] += 1
+                elif lacks & bit != 0:
+                    if kind == TERM:
+                        excludes = True
+                    else:
+                        rest = True
+                        traits[query] |= ASKS
+            if excludes:
+                traits[query] |= EXCLUDES
+            for box in range(box_starts[query], box_starts[query + 1]):
+                row_flags = flags[query] | shared
+                if flags[query] != 0:
+                    out.entries[used] = shapes[box]
+                    used += 1
+                begin = used
+                if wordless[query]:
+                    out.entries[used] = everyone
+                    used += 1
+                for member in range(base, stop):
+                    if has & (one << np.uint64(member - base)) != 0 and numbers[member] >= 0:
+                        again = False  # two properties of one name have one key
+                        for place in range(begin, used):
+                            again |= out.entries[place] == numbers[member]
+                        if not again:
+                            out.entries[used] = numbers[member]
+                            used += 1
+                out.first[row], out.required[row] = begin, used - begin
+                if excludes:
+                    row_flags |= WITH_EXCLUDED
+                    size = used
+                    used += 1
+                    for member in range(base, stop):
+                        bit = one << np.uint64(member - base)
+                        if lacks & bit != 0 and read.kinds[member] == TERM:
+                            out.entries[used] = numbers[member]
+                            used += 1
+                    out.entries[size] = used - size - 1
+                if rest:
+                    row_flags |= RESIDUAL
+                    out.entries[used] = next_residual + residuals
+                    used += 1
+                out.owner[row], out.flags[row] = owners[query], row_flags
+                for side in range(4):
+                    out.box[row, side] = boxes[box, side]
+                row += 1
+                counts[query] += 1
+            if rest:
+                asked[residuals, 0], asked[residuals, 1] = owners[query], conjunct - first
+                residuals += 1
+    return used, residuals

@@ -1,0 +1,73 @@
+"""Places in tables as other systems write them: see `nearcast.geo.columns`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.arrays.types import Floats
+from nearcast.geo.columns import points_in
+from nearcast.geo.region_columns import UNREAD, RegionArrays, no_regions, regions_of_texts
+
+_POINTS = pa.list_(pa.float64(), 2)
+
+
+def texts_as_regions(column: pa.Array) -> RegionArrays:
+    """Read a column of texts or of WKB, as far as it is valid beyond doubt."""
+    kind = column.type
+    readable = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if readable and pa.types.is_string(kind):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:  # not UTF-8, as it says
+            readable = False
+    if readable:
+        return regions_of_texts(column)
+    found = no_regions(len(column))
+    found.kinds[np.asarray(column.is_valid())] = UNREAD
+    return found
+
+
+def is_foreign(region: object) -> bool:
+    """Whether a region is not in the form of the event log."""
+    return region is not None and not (isinstance(region, dict) and "type" in region)
+
+
+def with_points(table: pa.Table) -> pa.Table:
+    """A table whose points are lists of two numbers, if they are something else that is a point.
+
+    Where an entry is none of these, all stay as they are, for the checks to name it.
+    """
+    names = table.column_names
+    if "point" not in names:
+        if names.count("lon") != 1 or names.count("lat") != 1:
+            return table
+        axes = [_numbers(table, name) for name in ("lon", "lat")]
+        if any(axis is None for axis in axes):
+            return table
+        return table.append_column("point", _listed(np.column_stack(axes)))
+    if names.count("point") > 1:
+        return table
+    kind = table.schema.field("point").type
+    if pa.types.is_null(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return table
+    if pa.types.is_fixed_size_list(kind) and not pa.types.is_struct(kind.value_type):
+        return table
+    found = points_in(table["point"])
+    if found.errors:
+        return table
+    return table.set_column(names.index("point"), "point", _listed(found.points))
+
+
+def _numbers(table: pa.Table, name: str) -> Floats | None:
+    column = table[name]
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return None
+    numbers: Floats = column.cast(pa.float64()).to_numpy()
+    return numbers
+
+
+def _listed(points: Floats) -> pa.Array:
+    missing = np.isnan(points).all(axis=1)
+    mask = pa.array(missing) if missing.any() else None
+    return pa.FixedSizeListArray.from_arrays(pa.array(points.ravel()), type=_POINTS, mask=mask)

@@ -1,0 +1,1 @@
+"""Continuous copies of a server's data, from which it can be restored as it was at a time."""

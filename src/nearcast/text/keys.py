@@ -1,0 +1,98 @@
+"""Keys of operands: strings beside terms by which an index of terms finds messages.
+
+A message has keys beside its terms, strings that no text can give, such as one for every prefix of
+a term that some query asks for. What satisfies an operand has its keys.
+
+| operand             | key                        | exact |
+|---------------------|----------------------------|-------|
+| `*`, or no query    | that of every message      | yes   |
+| `ipad*`             | the prefix                 | yes   |
+| `category:deal`     | name and folded string     | yes   |
+| `price:5`           | name and number            | no    |
+| `price:*`           | the name                   | yes   |
+| `price:<5`          | the name                   | no    |
+| `"red wine"`        | none: its terms are enough | no    |
+
+Of an exact operand the converse is true too: what has its key satisfies it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nearcast.text.dnf import Conjunct
+from nearcast.text.operands import Equals, Exists, Operand, Prefix, Within, fold
+
+EVERYONE = "\0*"
+"""The key of every message."""
+TRUTHS = ("false", "true")
+
+
+def is_key(term: str) -> bool:
+    """Whether a required string is a key, and no term."""
+    return term[0] == "\0"
+
+
+def prefix_key(text: str) -> str:
+    """The key of all that has a term with a prefix."""
+    return "\0^" + text
+
+
+def string_key(name: str, text: str) -> str:
+    """The key of all that has a property with a string, which is folded."""
+    return f"\0={name}\0{text}"
+
+
+def number_key(name: str, number: str | None) -> str:
+    """The key of all that has a property with a number, as `number_text` writes it."""
+    return f"\0#{name}\0{number}"
+
+
+def name_key(name: str) -> str:
+    """The key of all that has a property."""
+    return f"\0?{name}"
+
+
+def number_text(value: Any) -> str | None:
+    """A number as a double, which is the same for all that are equal; None if it is none."""
+    try:
+        return repr(float(value) + 0.0)
+    except ValueError:
+        return None
+    except OverflowError:
+        return "inf"
+
+
+def keys_of(operand: Operand) -> list[str]:
+    """The keys that every message has which satisfies an operand."""
+    match operand:
+        case Prefix(text):
+            return [prefix_key(text)]
+        case Equals(name, text, None):
+            return [string_key(name, fold(text))]
+        case Equals(name, _, number):
+            return [number_key(name, number_text(number))]
+        case Within(name=name) | Exists(name=name):
+            return [name_key(name)]
+    return []
+
+
+def required_strings(conjunct: Conjunct) -> list[str]:
+    """The terms and keys that a message must have, terms first; at least one."""
+    keys = {key for operand in conjunct.having for key in keys_of(operand)}
+    return sorted(conjunct.required) + sorted(keys) or [EVERYONE]
+
+
+def has_residual(conjunct: Conjunct) -> bool:
+    """Whether terms and keys do not say exactly what a conjunct asks for."""
+    return bool(conjunct.lacking) or not all(map(_is_exact, conjunct.having))
+
+
+def _is_exact(operand: Operand) -> bool:
+    """Whether a message that has the key of an operand satisfies it."""
+    match operand:
+        case Prefix() | Exists():
+            return True
+        case Equals(_, text, None, flag):
+            return flag is not None or fold(text) not in TRUTHS
+    return False

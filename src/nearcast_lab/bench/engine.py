@@ -1,0 +1,154 @@
+"""`nearcast bench engine`: a deal service from end to end, in one process.
+
+Its subscriptions are loaded with `subscribe_table`, messages are published as a table and one by
+one, and the updates of some messages are compared with those that plain code finds.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from pathlib import Path
+from resource import getpagesize
+from time import perf_counter, process_time
+from typing import TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast import Engine
+from nearcast.text import DEFAULT, Content, parse_query
+from nearcast_lab.bench.agreement import DisagreementError
+from nearcast_lab.progress import Progress
+from nearcast_lab.workloads import deals
+
+_WARM = 3000  # subscriptions and messages that load or compile kernels first
+_SINGLE = 2000
+_CHECKED = 60
+
+
+class EngineReport(TypedDict):
+    """What was measured; rates are a second of CPU of all threads.
+
+    Bytes are what the resident set has grown by, and what the engine accounts for itself.
+    """
+
+    subscriptions: int
+    load_cpu_s: float
+    subscriptions_per_cpu_s: float
+    resident_bytes_per_subscription: float
+    accounted_bytes_per_subscription: float
+    messages: int
+    publish_cpu_s: float
+    messages_per_cpu_s: float
+    updates: int
+    publish_p50_us: float
+    publish_p99_us: float
+    checked_messages: int
+    checked_updates: int
+
+
+def measure_engine(
+    subscriptions: int, messages: int, seed: int, progress: Progress
+) -> EngineReport:
+    """Load, publish and check."""
+    progress("loading kernels")
+    _warm_up(seed + 1)
+    progress(f"making {subscriptions:,} subscriptions and {messages:,} messages")
+    made = deals.subscriptions(subscriptions, seed)
+    tables, offers = deals.tables(made), deals.messages(messages, seed)
+    singles = deals.messages(_SINGLE, seed + 2)
+    engine = Engine(index="rarest-term")
+    before = _resident()
+    progress("loading them")
+    started = process_time()
+    for table in tables:
+        engine.subscribe_table(table)
+    load_s = process_time() - started
+    grown = _resident() - before
+    progress("publishing a table")
+    engine.publish_table(offers.slice(0, min(_WARM, messages)))
+    started = process_time()
+    updates = engine.publish_table(offers)
+    publish_s = process_time() - started
+    progress("publishing one by one")
+    times = _publish_singly(engine, singles)
+    progress("checking some messages with plain code")
+    checked = _check(made, offers, updates)
+    return EngineReport(
+        subscriptions=subscriptions,
+        load_cpu_s=load_s,
+        subscriptions_per_cpu_s=subscriptions / load_s,
+        resident_bytes_per_subscription=grown / subscriptions,
+        accounted_bytes_per_subscription=engine.figures()["bytes"] / subscriptions,
+        messages=messages,
+        publish_cpu_s=publish_s,
+        messages_per_cpu_s=messages / publish_s,
+        updates=len(updates),
+        publish_p50_us=float(np.percentile(times, 50)) * 1e6,
+        publish_p99_us=float(np.percentile(times, 99)) * 1e6,
+        checked_messages=min(_CHECKED, messages),
+        checked_updates=checked,
+    )
+
+
+def _warm_up(seed: int) -> None:
+    """Use everything that is measured once."""
+    engine = Engine(index="rarest-term")
+    for table in deals.tables(deals.subscriptions(_WARM, seed)):
+        engine.subscribe_table(table)
+    engine.publish_table(deals.messages(_WARM, seed))
+    _publish_singly(engine, deals.messages(10, seed))
+
+
+def _publish_singly(engine: Engine, offers: pa.Table) -> list[float]:
+    times = []
+    for offer in offers.to_pylist():
+        started = perf_counter()
+        engine.publish(f"one-{offer['id']}", offer["text"], tuple(offer["point"]))
+        times.append(perf_counter() - started)
+    return times
+
+
+def _resident() -> int:
+    """Bytes of the resident set, once what is not used any more was given back."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+
+
+def _check(made: deals.DealSubscriptions, offers: pa.Table, updates: pa.Table) -> int:
+    """Compare the updates of some messages with plain code; count them."""
+    found = Counter(updates["event"].to_pylist())
+    most = [event for event, _ in found.most_common(_CHECKED // 2)]
+    some = most + [event for event in range(_CHECKED - len(most)) if event not in most]
+    given = zip(updates["event"].to_pylist(), updates["subscription"].to_pylist(), strict=True)
+    wanted: dict[int, set[str]] = {event: set() for event in some if event < len(offers)}
+    for event, id in given:
+        if event in wanted:
+            wanted[event].add(id)
+    count = 0
+    for event, ids in wanted.items():
+        offer = offers.slice(event, 1).to_pylist()[0]
+        expected = _reached(made, offer["text"], tuple(offer["point"]))
+        if ids != expected:
+            raise DisagreementError(
+                f"message {offer['id']}: {len(ids)} updates, and {len(expected)} by plain code"
+            )
+        count += len(ids)
+    return count
+
+
+def _reached(made: deals.DealSubscriptions, text: str, point: tuple[float, float]) -> set[str]:
+    """The subscriptions that a message reaches, found without an index."""
+    tokens = DEFAULT.tokens(text)
+    terms, content = frozenset(tokens), Content(tokens, None)
+    reach = 2.0 * made.radii / 111_000.0
+    off = np.abs(made.centers - np.array(point))
+    near = (off[:, 1] <= reach) & (off[:, 0] * np.cos(np.radians(point[1])) <= 1.2 * reach)
+    return {
+        made.ids[row]
+        for row in np.flatnonzero(near).tolist()
+        if parse_query(made.queries[row]).matches(terms, content)
+        and made.region(row).contains(*point)
+    }
