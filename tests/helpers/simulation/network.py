@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -209,7 +210,8 @@ async def _talk(end: Endpoint, scope: dict[str, Any]) -> None:
         end.send(message)
 
     try:
-        await end.host.app(scope, receive, send)
+        with suppress(OSError):  # which a server of ASGI takes for the end of the connection
+            await end.host.app(scope, receive, send)
     finally:
         end.close()
 

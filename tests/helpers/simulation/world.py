@@ -196,7 +196,6 @@ class World:
                 fields["meta"] = {"tag": tag, "tenant": tenancy.name}
                 key = ("subscribe", id, tag)
                 while not tenancy.promises.acknowledged[key]:
-                    tenancy.promises.sent[key] = tenancy.promises.refused[key]
                     await publisher._send("PUT", f"/v1/subscriptions/{id}", fields, [key])
             names = ((), ("s0",), ("s1", "s2", "s3", "h0"))
             for number, chosen in enumerate(names):
