@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,20 +14,19 @@ import pyarrow as pa
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
-from nearcast.engine.operands import EVERYONE, Operands, is_key
+from nearcast.engine.message_keys import KeyedMessages, read_messages
+from nearcast.engine.operands import Operands, is_key
 from nearcast.engine.ordered import in_order
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
 from nearcast.events import Subscription
+from nearcast.events.properties import PropertyColumn
 from nearcast.geo import WORLD, Bounds, Box, Circle, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_query
-
-if TYPE_CHECKING:
-    pass
+from nearcast.text import EVERYTHING, Analyser, Query, parse_query
 
 _NONE = np.empty(0, np.int32)
 _decode = msgspec.json.Decoder().decode
@@ -340,8 +338,8 @@ class IndexedSubscriptions:
             bounds = message.region.bounds() if message.region else ()
         starts = np.arange(0, (len(bounds) + 1) * len(known), len(known), dtype=np.int64)
         batch = Batch(starts, np.tile(known, len(bounds)), np.array(bounds, np.float64))
-        contents = [arrived.content] * len(bounds)
-        found = match(self.index, batch, 1, partial(self.operands.decide, contents))
+        content, decided_for = arrived.content, self.operands.decided_for
+        found = match(self.index, batch, 1, lambda _, numbers: decided_for(content, numbers))
         self.looked_at += found.candidates
         owners = found.owners
         if len(bounds) > 1:
@@ -352,23 +350,27 @@ class IndexedSubscriptions:
             owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
         return [self._ids[owner] for owner in owners.tolist()]
 
-    def match(
-        self, terms: TextBatch, boxes: Floats, threads: int, texts: pa.StringArray
-    ) -> Matches:
-        """Match many messages without properties at once."""
+    def read(
+        self, texts: pa.StringArray, properties: PropertyColumn | None = None
+    ) -> TextBatch | KeyedMessages:
+        """The terms of messages, and their keys if somebody asks for more than terms."""
+        if self.operands.is_plain:
+            return self.terms.read(texts)
+        return read_messages(self.terms, self.operands, texts, properties)
+
+    def match(self, messages: TextBatch | KeyedMessages, boxes: Floats, threads: int) -> Matches:
+        """Match many messages at once."""
         self.settle(len(boxes))
-        contents = None
-        if self.operands.reads_texts:
-            tokens = [self.analyser.tokens(text) for text in texts.to_pylist()]
-            contents = [Content(each, None) for each in tokens]
-            keyed = [self.terms.known(self.operands.of_text(frozenset(each))) for each in tokens]
-            starts = np.zeros(len(keyed) + 1, np.int64)
-            np.cumsum([len(each) for each in keyed], out=starts[1:])
-            terms = TextBatch(starts, np.concatenate(keyed))
-        elif self.operands.has_everyone:
-            terms = _with_term(terms, self.terms.known([EVERYONE]))
+        if isinstance(messages, TextBatch):
+            terms, residuals = messages, None
+        else:
+            keyed, conditions = messages, self.operands.conditions
+            terms = keyed.terms
+
+            def residuals(some: Int32s, numbers: Int32s) -> npt.NDArray[np.bool_]:
+                return conditions.decide(some, numbers, keyed.numbers, keyed.content)
+
         np.add.at(self.table.frequency, terms.terms, 1)
-        residuals = None if contents is None else partial(self.operands.decide, contents)
         found = match(self.index, Batch(terms.starts, terms.terms, boxes), threads, residuals)
         self.looked_at += found.candidates
         return found
@@ -463,13 +465,6 @@ class IndexedSubscriptions:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
-
-
-def _with_term(texts: TextBatch, term: Int32s) -> TextBatch:
-    """Add one term to each text."""
-    starts, terms = texts
-    more = np.arange(len(starts), dtype=np.int64)
-    return TextBatch(starts + more, np.insert(terms, starts[:-1], np.repeat(term, len(starts) - 1)))
 
 
 def _numbers(residuals: list[int | None]) -> list[int]:

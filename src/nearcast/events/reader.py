@@ -40,6 +40,7 @@ from nearcast.events.flat import (
     tops_of,
 )
 from nearcast.events.parquet import event_columns, table_rows
+from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Subscription, Top
 from nearcast.geo import Box, Circle, Region
 
@@ -60,9 +61,13 @@ class CheckedEvents:
     By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
     and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
     NaN. `regions` are those that are neither boxes nor circles, `others` the events of kind OTHER.
+    With `with_properties` messages at points that have properties are no other events: these are
+    in `properties`.
     """
 
-    def __init__(self, table: pa.Table, op: str | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, op: str | None = None, *, with_properties: bool = False
+    ) -> None:
         count = len(table)
         event_columns(table.schema.names)
         columns = {field.name: column_of(table, field.name) for field in names.EVENT_FIELDS}
@@ -84,7 +89,11 @@ class CheckedEvents:
         does = _codes(columns["op"], op)
         more = {name: present(columns[name]) for name in ("properties", "filter", "meta", "ops")}
         publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
-        publishes &= ~more["properties"]
+        self.properties: PropertyColumn | None = None
+        if with_properties and more["properties"].any():
+            publishes &= self._take_properties(columns["properties"]) | ~more["properties"]
+        else:
+            publishes &= ~more["properties"]
         unending = ~present(columns["ttl"])
         subscribes = sound & (does == _SUBSCRIBE) & asking & unending
         subscribes &= ~(more["filter"] | more["meta"] | more["ops"])
@@ -108,6 +117,14 @@ class CheckedEvents:
             self.kinds[subscribes & covered & ~topped] = SUBSCRIBE
             self.kinds[moves & covered] = MOVE
         self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
+
+    def _take_properties(self, column: pa.Array) -> Mask:
+        """Keep properties that are given as text, and say which are valid beyond doubt."""
+        texts, _ = strings_of(column)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return np.zeros(len(column), np.bool_)
+        self.properties = PropertyColumn(texts)
+        return self.properties.values.flat
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -144,7 +161,7 @@ class CheckedEvents:
     def _put(self, row: int, event: Event) -> tuple[str, str | None, str | None]:
         """Write an event to its row, apart from its strings, which are returned."""
         self.at[row] = np.nan if event.at is None else event.at
-        if _has_more(event):
+        if _has_more(event) and not self._holds(event):
             self.kinds[row], self.others[row] = OTHER, event
             return id_of(event), None, None
         match event:
@@ -165,6 +182,12 @@ class CheckedEvents:
                 return id, None, None
         self.kinds[row] = UNSUBSCRIBE
         return id_of(event), None, None
+
+    def _holds(self, event: Event) -> bool:
+        """Whether an event is a message at a point, with properties that are among ours."""
+        if self.properties is None or not isinstance(event, Publish):
+            return False
+        return event.message.point is not None
 
     def _place(self, row: int, point: Any, region: Region | None) -> None:
         self.points[row] = np.nan if point is None else point
@@ -198,7 +221,8 @@ class CheckedEvents:
             region = None if kind in (POINT, RANKED, SHIFT) else self.region(row)
             if kind <= RANGE:
                 ttl = 0.0 if np.isnan(ttl) else ttl
-                yield Publish(Message(id, text, point, region, at, ttl))  # type: ignore[arg-type]  # a box
+                given = None if self.properties is None else self.properties[row]
+                yield Publish(Message(id, text, point, region, at, ttl, given))  # type: ignore[arg-type]  # a box
             elif kind in (MOVE, SHIFT):
                 yield Move(id, region, point, at)
             else:

@@ -22,7 +22,7 @@ from nearcast.errors import NearcastError
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed
 
-FORMAT = 4
+FORMAT = 5
 _HEAD = "head.json"
 _WORTH_IT = 50_000  # as many changes, and a quarter of all subscriptions, make a new one due
 _PIECE = 1 << 24
