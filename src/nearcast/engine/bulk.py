@@ -14,16 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast._jit import kernel
 from nearcast.active import ActiveChanges, MessageTerms
-from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.bodies import earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.column_bodies import ColumnBodies
+from nearcast.engine.comparing import sort_within
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
+from nearcast.engine.naming import take_strings
 from nearcast.engine.order import (
     FINE,
     NO_OWNER,
@@ -315,16 +315,5 @@ def _updates(population: IndexedSubscriptions, matches: Matches, ids: pa.StringA
     names, rank = population.names_in_order(matches.owners)
     ranks = rank[matches.owners]
     sort_within(matches.messages, ranks)
-    return updates_table(
-        matches.messages, ADD, names.take(pa.array(ranks)), ids.take(pa.array(matches.messages))
-    )
-
-
-@kernel
-def sort_within(messages: Int32s, ranks: Int32s) -> None:
-    """Sort the ranks of each message."""
-    start = 0
-    for stop in range(1, len(messages) + 1):
-        if stop == len(messages) or messages[stop] != messages[start]:
-            sort(ranks, start, stop)
-            start = stop
+    messages = np.ascontiguousarray(matches.messages)
+    return updates_table(messages, ADD, take_strings(names, ranks), take_strings(ids, messages))

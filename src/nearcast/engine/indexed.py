@@ -83,6 +83,7 @@ class Indexed(Scan):
             "bytes": float(size),
             "candidates": float(population.looked_at),
             "conditional_rankings": float(self.ranked.conditional),
+            **population.operands.figures(),
         }
 
     def _move(self, event: Move, now: float) -> list[Update]:

@@ -75,6 +75,7 @@ class Operands:
         self._names: Counter[str] = Counter()  # of properties, and of the objects they are in
         self._numbers: dict[str, int] = {}  # of these names, and of earlier ones
         self._everyone = 0  # conjuncts with the key of every message
+        self._broad = 0  # conjuncts whose keys are names of properties alone
         self.conditions = Conditions()
         self._slots: Slots | None = None  # the numbers by the hashes of names
 
@@ -118,6 +119,10 @@ class Operands:
 
     def _count(self, conjunct: Conjunct, step: int) -> None:
         self._everyone += step * (not conjunct.required and not any(map(_keys, conjunct.having)))
+        alone = not conjunct.required and bool(conjunct.having)
+        self._broad += step * (
+            alone and all(isinstance(o, Within | Exists) for o in conjunct.having)
+        )
         for operand in (*conjunct.having, *conjunct.lacking):
             if isinstance(operand, Prefix):
                 _add(self._prefixes, len(operand.text), step)
@@ -143,6 +148,10 @@ class Operands:
         """Whether messages need no keys, as nobody asks for more than terms."""
         asked = self._prefixes or self._phrases or self._names or self._everyone
         return not asked and not len(self.conditions)
+
+    def figures(self) -> dict[str, float]:
+        """How many conjuncts are looked at for every message near them, or with some property."""
+        return {"found_by_place": float(self._everyone), "found_by_property": float(self._broad)}
 
     def asked_keys(self, ids: TermIds) -> AskedKeys:
         """What a kernel looks for in messages."""

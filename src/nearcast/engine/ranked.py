@@ -357,6 +357,8 @@ class FastRankings:
 
     def changes(self, replaced: str | None = None, rescored: str | None = None) -> list[Update]:
         """The net changes since the last call."""
+        if self._core is None:
+            return []
         if self._conditional:
             self._pending.append(self._conditional.changes())
         net = NetUpdates()

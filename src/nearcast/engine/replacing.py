@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._jit import kernel
 from nearcast.arrays.types import Int32s, Int64s
-from nearcast.engine.bulk import FEW, events_in, keep_active, note, sort_within
+from nearcast.engine.bulk import FEW, events_in, keep_active, note
 from nearcast.engine.changes import EngineChanges, PublishedColumns, WithdrawnMessage
 from nearcast.engine.column_bodies import ColumnBodies
+from nearcast.engine.comparing import compare, sort_within
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.naming import take_strings
 from nearcast.engine.window import Columns
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
-from nearcast.events.fields import ADD, CHANGE, REMOVE
 from nearcast.index import Matches
 
 
@@ -106,50 +106,16 @@ def _difference(
     room = _room(new_edges, old_edges, earlier.row)
     events, ranks = np.empty(room, np.int32), np.empty(room, np.int32)
     ops = np.empty(room, np.int8)
-    written = _compare(new, new_edges, old, old_edges, earlier.row, events, ranks, ops)
+    written = compare(new, new_edges, old, old_edges, earlier.row, events, ranks, ops)
     events, ranks, ops = events[:written], ranks[:written], ops[:written]
-    own = pa.array(ids, pa.string()).take(pa.array(events))
-    return updates_table(events, ops, names.take(pa.array(ranks)), own)
+    own = take_strings(pa.array(ids, pa.string()), events)
+    return updates_table(events, ops, take_strings(names, ranks), own)
 
 
 def _room(new_edges: Int64s, old_edges: Int64s, rows: Int64s) -> int:
     """How many updates there are at most."""
     again = rows[rows >= 0]
     return int(new_edges[-1] + old_edges[-1] + (new_edges[again + 1] - new_edges[again]).sum())
-
-
-@kernel
-def _compare(
-    new: Int32s, new_edges: Int64s, old: Int32s, old_edges: Int64s, rows: Int64s, events: Int32s,
-    ranks: Int32s, ops: npt.NDArray[np.int8],
-) -> int:  # fmt: skip
-    """Merge, for each message, those who match it with those who matched the one before.
-
-    Both are sorted. Those before message i are the new ones of row `rows[i]`, or else old ones of
-    its own. Gives how many updates there are.
-    """
-    written = 0
-    for row in range(len(rows)):
-        at, end = new_edges[row], new_edges[row + 1]
-        source = old
-        was, was_end = old_edges[row], old_edges[row + 1]
-        if rows[row] >= 0:
-            source = new
-            was, was_end = new_edges[rows[row]], new_edges[rows[row] + 1]
-        while at < end or was < was_end:
-            if was == was_end or (at < end and new[at] < source[was]):
-                ranks[written], ops[written] = new[at], ADD
-                at += 1
-            elif at == end or source[was] < new[at]:
-                ranks[written], ops[written] = source[was], REMOVE
-                was += 1
-            else:
-                ranks[written], ops[written] = new[at], CHANGE
-                at += 1
-                was += 1
-            events[written] = row
-            written += 1
-    return written
 
 
 _NONE: Int32s = np.empty(0, np.int32)

@@ -24,7 +24,7 @@ from nearcast.events.properties import PropertyColumn
 from nearcast.geo import WORLD, Bounds, Box, Circle, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.table import NO_OWNER, SHARED
+from nearcast.index.table import NO_OWNER, RESIDUAL, SHARED
 from nearcast.index.warm import warm_up
 from nearcast.text import EVERYTHING, Analyser, Query, parse_query
 
@@ -80,6 +80,7 @@ class IndexedSubscriptions:
         self._free: list[int] = []
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
+        self._named = 0  # ids that were put in order without the others
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -331,6 +332,8 @@ class IndexedSubscriptions:
             return []
         self.table.frequency[known] += 1
         message = arrived.message
+        if message.point is not None and isinstance(self.index, RarestTerm):
+            return self._wanting_point(arrived, known, *message.point)
         if message.point is not None:
             lon, lat = message.point
             bounds: tuple[tuple[float, ...], ...] = ((lon, lat, lon, lat),)
@@ -349,6 +352,26 @@ class IndexedSubscriptions:
             meeting = (self._region(owner).meets(area) for owner in owners.tolist())
             owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
         return [self._ids[owner] for owner in owners.tolist()]
+
+    def _wanting_point(
+        self, arrived: ArrivedMessage, known: Int32s, lon: float, lat: float
+    ) -> list[str]:
+        """The same for a message at a point, without what only many messages need."""
+        assert isinstance(self.index, RarestTerm)  # noqa: S101 - the caller has looked
+        found, looked_at = self.index.match_point(known, lon, lat)
+        self.looked_at += looked_at
+        table, ids = self.table, self._ids
+        if not len(found):
+            return []
+        if table.residual and (table.rows.flags[found] & RESIDUAL).any():
+            asking = (table.rows.flags[found] & RESIDUAL) != 0
+            numbers = table.residuals_of(found[asking])
+            kept = ~asking
+            kept[asking] = self.operands.decided_for(arrived.content, numbers)
+            found = found[kept]
+        owners = found if table.own_rows else table.rows.owner[found]
+        some = owners.tolist()
+        return [ids[owner] for owner in (set(some) if table.shared else some)]
 
     def read(
         self, texts: pa.StringArray, properties: PropertyColumn | None = None
@@ -394,14 +417,16 @@ class IndexedSubscriptions:
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these owners at least, and the rank of each owner there.
 
-        The order of all ids is computed when that pays, and kept until the ids change.
+        The order of all ids is computed when as many have been asked for one by one, and kept until
+        the ids change.
         """
-        if self._order is None and len(owners) < len(self._ids) // 4:
+        self._named += len(owners)
+        if self._order is None and self._named < len(self._ids):
             some = np.unique(owners)
             return in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
         if self._order is None:
             everyone = np.arange(len(self._ids), dtype=np.int32)
-            self._order = in_order(self._ids, everyone, len(self._ids))
+            self._order, self._named = in_order(self._ids, everyone, len(self._ids)), 0
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:

@@ -226,8 +226,7 @@ class SlidingWindow:
                 self.extend(columns.part(row, row + 1))
                 self.slide(columns.at[row])
             return
-        for id in self._numbers.keys() & latest.keys():
-            self.take_out(id)
+        self._take_out(list(self._numbers.keys() & latest.keys()))
         if len(latest) < len(columns.ids):
             columns = columns.take(np.array(sorted(latest.values())))
         self.enter(columns, most)
@@ -243,23 +242,29 @@ class SlidingWindow:
 
     def take_out(self, id: str) -> bool:
         """Remove the message with an id; False if there is none."""
-        number = self._numbers.pop(id, None)
-        if number is None:
+        if id not in self._numbers:
             return False
-        self._ending.pop(number, None)
-        self._holes += 1
+        self._take_out([id])
+        return True
+
+    def _take_out(self, ids: list[str]) -> None:
+        """Remove the messages with these ids, which are there."""
+        for id in ids:
+            self._ending.pop(self._numbers.pop(id), None)
+        self._holes += len(ids)
         self._pass_holes()
         if self._holes > len(self) + _WORTH_TIDYING:
             self._close_holes()
-        return True
 
     def slide(self, now: float) -> None:
         """Remove what has ended by `now`, then the oldest while they are too many or too old."""
+        most = self._window.count
+        if not self._ending and most is not None and len(self._numbers) <= most and not self._ends:
+            return  # nothing ends, and there is room: as it is for most single messages
         for number in self._ends.due(now).tolist() if self._ending else ():
             if number in self._ending:
                 self.take_out(self._ending[number][0])
         while self._numbers:
-            most = self._window.count
             over = most is not None and len(self) > most
             if not over and self._is_recent(self._times[self._oldest - self._base], now):
                 break

@@ -15,6 +15,7 @@ from nearcast_lab.cli import (
     bench_distribution,
     bench_match,
     bench_moving,
+    bench_operands,
     bench_partition,
     bench_serve,
     bench_spark,
@@ -46,6 +47,7 @@ bench.command("adjust")(bench_adjust.adjust)
 bench.command("distribution")(bench_distribution.distribution)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
+bench.command("operands")(bench_operands.operands)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
