@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -112,9 +113,8 @@ def test_tables_give_the_updates_of_scan(
     scan = Scan(engine.settings)
     for number, (query, region) in enumerate(people):
         one = subscription(f"s{number}", query, region)
-        assert _answer(lambda one=one: engine.subscribe(one)) == _answer(
-            lambda one=one: scan.apply(Subscribe(one))
-        )
+        expected = _answer(partial(scan.apply, Subscribe(one)))
+        assert _answer(partial(engine.subscribe, one)) == expected
     now = 0.0
     for number, sent in enumerate(tables):
         table, messages, now = table_of(sent, now)

@@ -7,12 +7,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel, read_only
-from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.lanes import copy_sixteen, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Bytes, Int32s
 
 _FAR, _NEAR = 32, 16  # how many strings ahead their place, and then their letters, are asked for
-_MOST = 2**31 - 1
+_AT_A_TIME = 16  # bytes
+_MOST = 2**31 - 1 - _AT_A_TIME
 
 
 @kernel
@@ -29,13 +30,25 @@ def _measure(starts: Int32s, which: Int32s, ends: npt.NDArray[np.int64]) -> None
 
 @kernel
 def _copy(data: Bytes, starts: Int32s, which: Int32s, ends: Int32s, out: Bytes) -> None:
-    """Copy strings side by side; string i goes to `out[ends[i] : ends[i + 1]]`."""
+    """Copy strings side by side; string i goes to `out[ends[i] : ends[i + 1]]`.
+
+    Sixteen bytes at a time: what is written beyond a string is written over by the next ones, and
+    `out` has room for it behind the last.
+    """
+    last = len(data) - _AT_A_TIME
     for at in range(len(which)):
         if at + _NEAR < len(which):
             prefetch(data, wide(starts[which[at + _NEAR]]))
-        begin, to = starts[which[at]], ends[at]
-        for step in range(ends[at + 1] - to):
-            out[to + step] = data[begin + step]
+        begin, end = wide(starts[which[at]]), wide(starts[which[at] + 1])
+        to = wide(ends[at])
+        while begin < end and begin <= last:
+            copy_sixteen(data, begin, out, to)
+            begin += _AT_A_TIME
+            to += _AT_A_TIME
+        while begin < end:
+            out[to] = data[begin]
+            begin += 1
+            to += 1
 
 
 def take_strings(strings: pa.StringArray, which: Int32s) -> pa.StringArray:
@@ -49,6 +62,6 @@ def take_strings(strings: pa.StringArray, which: Int32s) -> pa.StringArray:
     _measure(starts, which, ends)
     if ends[-1] > _MOST:
         return strings.take(pa.array(which))
-    short, out = ends.astype(np.int32), np.empty(int(ends[-1]), np.uint8)
+    short, out = ends.astype(np.int32), np.empty(int(ends[-1]) + _AT_A_TIME, np.uint8)
     _copy(read_only(np.frombuffer(data, np.uint8)), starts, which, short, out)
     return pa.StringArray.from_buffers(len(which), pa.py_buffer(short), pa.py_buffer(out))

@@ -77,6 +77,9 @@ class CheckedEvents:
         self.others: dict[int, Event] = {}
         self.ids, identified = ids_of(columns["id"])
         self.texts, worded = strings_of(columns["text"])
+        if op == names.PUBLISH and self.texts.null_count:
+            absent = ~present(columns["text"])
+            self.texts, worded = pc.fill_null(self.texts, ""), worded | absent
         self.queries, asking = strings_of(columns["query"])
         self.points, placed = points_of(columns["point"])
         self.at, timed = _seconds(columns["at"])

@@ -93,11 +93,20 @@ class ScratchPool:
     @contextmanager
     def borrow(self, terms: int) -> Iterator[MatchScratch]:
         """Lend scratch memory over `terms` terms for as long as the context lasts."""
+        scratch = self.take(terms)
+        yield scratch
+        # Not after an error: a bitmap left half cleared would be wrong for the next message.
+        self.give_back(scratch)
+
+    def take(self, terms: int) -> MatchScratch:
+        """Lend scratch memory over `terms` terms until `give_back`."""
         try:
             scratch = self._idle.pop()  # atomic, as is `append`: threads need no lock
         except IndexError:
             scratch = MatchScratch()
         scratch.cover(terms)
-        yield scratch
-        # Not after an error: a bitmap left half cleared would be wrong for the next message.
+        return scratch
+
+    def give_back(self, scratch: MatchScratch) -> None:
+        """Take scratch memory back, unless there was an error."""
         self._idle.append(scratch)

@@ -227,10 +227,10 @@ class RarestTerm:
         table = self.table
         shapes = table.rows if table.has_shapes else None
         known = max(len(table.frequency), len(self._state.runs) // 2)
-        with self._work.borrow(known) as scratch:
-            return scratch.match_point(
-                match_batch, self._state, table.parts, shapes, terms, lon, lat
-            )
+        scratch = self._work.take(known)
+        found = scratch.match_point(match_batch, self._state, table.parts, shapes, terms, lon, lat)
+        self._work.give_back(scratch)
+        return found
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
