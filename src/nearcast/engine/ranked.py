@@ -250,8 +250,7 @@ class FastRankings:
         self._terms.sweep()
         bags, at = self._terms.read(columns.texts), np.array(columns.at, np.float64)
         texts, number = buffers(columns.texts), self._core.next
-        given = None if columns.properties is None else columns.properties.objects()
-        self._messages.append(columns.ids, texts, at, columns.ttl, given)
+        self._messages.append(columns.ids, texts, at, columns.ttl, columns.objects())
         changes = self._publish(columns.points, at, bags)
         if self._conditional:
             self._conditional.enter(number, columns.arrived(0))

@@ -20,6 +20,7 @@ from nearcast.engine.ends import MessageEnds
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
 from nearcast.events.properties import PropertyColumn
+from nearcast.events.values import JsonObject
 from nearcast.text import Analyser
 from nearcast.topk import Window
 
@@ -39,6 +40,10 @@ class Columns:
     number: int = 0
     row: int = 0
     properties: PropertyColumn | None = None  # None if none of them has properties
+
+    def objects(self) -> list[JsonObject | None] | None:
+        """The properties of all messages, decoded."""
+        return None if self.properties is None else self.properties.objects()
 
     def arrived(self, row: int) -> ArrivedMessage:
         """Create the object of one message."""
