@@ -81,11 +81,11 @@ def _events() -> list[list[Event]]:
 
 def _operands(engine: Engine) -> None:
     """Run what phrases, prefixes, properties and objects that move need."""
-    queries = ['"a b"', "a*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
+    queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
     given = ['{"price": 2.5, "kind": "X", "tags": [1, true]}', None, '{"kind": {"x": 1}}'] * 8
-    ids, texts = [f"o{n % 20}" for n in range(len(given))], ["a b c", "é", ""] * 8
+    ids, texts = [f"o{n % 20}" for n in range(len(given))], ["ab b a", "é", ""] * 8
     points = [[0.0, 0.0]] * len(given)
     columns = {"id": ids, "text": texts, "point": points, "properties": given}
     engine.publish_table(pa.table({**columns, "ttl": np.full(len(given), 5.0)}))
