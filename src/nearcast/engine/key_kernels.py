@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nearcast._jit import inner, kernel
 from nearcast.arrays.slots import Secret, Slots, find, hash_bytes
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
-from nearcast.events.properties import NULL, NUMBER
+from nearcast.events.flat_json import NULL, NUMBER
 from nearcast.text.columns import cut_ascii
 
 

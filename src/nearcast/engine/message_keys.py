@@ -13,7 +13,8 @@ from nearcast.engine.conditions import MessageNumbers
 from nearcast.engine.key_kernels import read_keys
 from nearcast.engine.operands import Operands
 from nearcast.engine.terms import TermIds, TextBatch
-from nearcast.events.properties import PropertyColumn, no_values
+from nearcast.events.flat_json import no_values
+from nearcast.events.properties import PropertyColumn
 from nearcast.text import Analyser, Content
 from nearcast.text.columns import buffers, not_ascii, spliced
 
