@@ -167,7 +167,8 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
     engine = Engine(index="rarest-term")
     core = engine._core
     assert isinstance(core, Indexed)
-    from nearcast.engine.bulk import publish_columns, subscribe_columns
+    from nearcast.engine.bulk import subscribe_columns
+    from nearcast.engine.publishing import publish_columns
 
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
     people = pa.table({"id": ["s1", "s2"], "query": ["a b", "É"], "region": [region, region]})
@@ -177,12 +178,14 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
     found = publish_columns(core, CheckedEvents(sent, "publish"), changes)
     assert found is not None
     assert found["subscription"].to_pylist() == ["s1", "s2"]
-    # The same ids again replace messages, one after the other.
-    assert publish_columns(core, CheckedEvents(sent, "publish"), changes) is None
+    # The same ids again replace messages that were matched once, and are no results any more.
+    again = publish_columns(core, CheckedEvents(sent, "publish"), changes)
+    assert again is not None
+    assert again["op"].to_pylist() == ["add", "add"]
     odd = people.set_column(0, "id", pa.array(["s3", "s4"]))
     odd = odd.set_column(1, "query", pa.array(["a OR b", "c"]))
     assert subscribe_columns(core, CheckedEvents(odd, "subscribe"), changes) is None
-    assert changes.seq == 4
+    assert changes.seq == 6
 
 
 def test_the_window_remembers_messages_that_came_as_columns() -> None:

@@ -333,9 +333,9 @@ class LeafMessages:
         self._ranks: Int32s = np.empty(room, np.int32)
         self._visited = np.empty((room, 2), np.int64), np.empty((room, 2), np.int64)
 
-    def cancel(self, slot: int) -> None:
+    def cancel(self, slots: Int32s) -> None:
         """End a message now; it is taken out like those that have ended."""
-        cancel(self._state, slot)
+        cancel(self._state, slots)
 
     def living(self, now: float) -> int:
         """How many messages have not ended by `now`."""

@@ -88,10 +88,10 @@ def _empty_changes(room: int) -> ActiveChanges:
     )
 
 
-def cancel(state: ActiveArrays, slot: int) -> None:
-    """End a message now. Once there are many such, have the heap give them first."""
-    state.messages[slot, END] = -np.inf
-    state.due_at[CANCELLED] += 1
+def cancel(state: ActiveArrays, slots: Int32s) -> None:
+    """End messages now. Once there are many such, have the heap give them first."""
+    state.messages[slots, END] = -np.inf
+    state.due_at[CANCELLED] += len(slots)
     live = int(state.counts[LIVE])
     if state.due_at[CANCELLED] > max(_FEW_CANCELLED, live // 8):
         slots = state.heap[FIRST : FIRST + live]
@@ -232,9 +232,9 @@ class ActiveStore:
             if done == before and late == 0:
                 self._grow(widest)
 
-    def cancel(self, slot: int) -> None:
-        """End a message now; it is taken out like those that have ended."""
-        cancel(self._state, slot)
+    def cancel(self, slots: Int32s) -> None:
+        """End messages now; they are taken out like those that have ended."""
+        cancel(self._state, slots)
 
     def living(self, now: float) -> int:
         """How many messages have not ended by `now`."""

@@ -255,6 +255,23 @@ repeat: Any = intrinsic(_repeat)
 """repeat(value, out, where): write a number to `out[where]` and the fifteen places behind it."""
 
 
+def _copy_sixteen(typing: Any, source: Any, at: Any, target: Any, to: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, out, start = args
+        kinds, vector = signature.args, ir.VectorType(ir.IntType(8), 16)
+        here = _pointer(context, builder, kinds[0], array, place)
+        there = _pointer(context, builder, kinds[2], out, start)
+        value = builder.load(builder.bitcast(here, vector.as_pointer()), align=1)
+        builder.store(value, builder.bitcast(there, vector.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64), generate
+
+
+copy_sixteen: Any = intrinsic(_copy_sixteen)
+"""`copy_sixteen(source, at, target, to)`: copy sixteen bytes, whatever comes after them."""
+
+
 def _bit_count(typing: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])

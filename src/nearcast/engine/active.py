@@ -6,12 +6,15 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 
 from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Results
 from nearcast.events import Message
+from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import JsonObject
 from nearcast.geo import Box
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from nearcast.active.ap_plus import LeafMessages
     from nearcast.engine.subscriptions import IndexedSubscriptions
 
+_decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
 
 
@@ -41,6 +45,7 @@ class ActiveColumns(NamedTuple):
     at: Floats
     ttl: Floats
     numbers: Int64s
+    properties: PropertyColumn | None = None
 
 
 class IndexedMessages:
@@ -61,7 +66,8 @@ class IndexedMessages:
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival
         self._times: Floats = np.zeros((64, 2))  # by slot: its time and its ttl
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
-        self._properties: dict[int, JsonObject] = {}  # by slot, of those that have some
+        # By slot, of those that have some; those of a table are decoded on first use.
+        self._properties: dict[int, JsonObject | str] = {}
         self._slots: dict[str, int] = {}
         self._odd: dict[str, ArrivedMessage] = {}
         self._now = 0.0
@@ -113,6 +119,8 @@ class IndexedMessages:
         lon, lat, _, _ = self._store.boxes[slot].tolist()
         at, ttl = self._times[slot].tolist()
         point, properties = (lon, lat) if region is None else None, self._properties.get(slot)
+        if isinstance(properties, str):
+            properties = self._properties[slot] = _decode(properties)
         return Message(self._names[slot], self._texts[slot], point, region, at, ttl, properties)
 
     def take_out(self, id: str) -> ArrivedMessage | None:
@@ -126,8 +134,39 @@ class IndexedMessages:
         assert slot is not None  # noqa: S101 - it is one or the other
         arrived = self._arrived(slot)
         del self._slots[id]
-        self._store.cancel(slot)
+        self._store.cancel(np.array([slot], np.int32))
         return arrived
+
+    def stored(self, ids: list[str]) -> Int32s:
+        """The slots of messages with these ids, some of which may have ended; -1 for the others.
+
+        Only where all are in slots; see `has_odd`.
+        """
+        get = self._slots.get
+        return np.array([get(id, -1) for id in ids], np.int32)
+
+    def ends_at(self, slots: Int32s) -> Floats:
+        """When the messages of some slots end, or ended."""
+        ends: Floats = self._store.ends[slots]
+        return ends
+
+    def columns_at(self, slots: Int32s) -> tuple[list[str], PropertyColumn | None, Floats]:
+        """The texts, properties and boxes of the messages of some slots."""
+        texts, properties = [_as_utf8(self._texts[slot]) for slot in slots.tolist()], None
+        if self._properties:
+            given = [self._properties.get(slot) for slot in slots.tolist()]
+            written = [
+                one if one is None or isinstance(one, str) else _encode(one).decode()
+                for one in given
+            ]
+            properties = PropertyColumn(pa.array(written, pa.string()))
+        return texts, properties, self._store.boxes[slots]
+
+    def end(self, slots: Int32s) -> None:
+        """End messages now, as `take_out` does."""
+        for slot in slots.tolist():
+            del self._slots[self._names[slot]]
+        self._store.cancel(slots)
 
     def _arrived(self, slot: int) -> ArrivedMessage:
         """The message of a slot as it was when it was added."""
@@ -160,7 +199,7 @@ class IndexedMessages:
 
     def add_columns(self, arrivals: ActiveColumns) -> Int32s:
         """Add many messages at points, whose terms have numbers already; return their slots."""
-        ids, texts, terms, boxes, at, ttl, numbers = arrivals
+        ids, texts, terms, boxes, at, ttl, numbers, properties = arrivals
         slots = self._store.add(terms, boxes, at + ttl)
         missing = self._store.slots - len(self._names)
         self._names += [""] * missing
@@ -174,6 +213,9 @@ class IndexedMessages:
         for id, text, slot in zip(ids, texts, slots.tolist(), strict=True):
             self._names[slot], self._texts[slot] = id, text
             self._slots[id] = slot
+        if properties is not None:
+            given = zip(slots.tolist(), properties.texts.to_pylist(), strict=True)
+            self._properties.update((slot, text) for slot, text in given if text is not None)
         return slots
 
     def advance(self, now: float, events: int = 1) -> None:
@@ -251,3 +293,8 @@ class IndexedMessages:
     def names(self, slots: Int32s) -> list[str]:
         """The ids of messages."""
         return [self._names[slot] for slot in slots.tolist()]
+
+
+def _as_utf8(text: str) -> str:
+    """The text; half a pair of surrogates, which is in no term, as a question mark."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -13,21 +13,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast._jit import kernel
 from nearcast.active import ActiveChanges, MessageTerms
-from nearcast.arrays.in_kernels import sort
-from nearcast.arrays.types import Floats, Int32s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.bodies import earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.column_bodies import ColumnBodies
+from nearcast.engine.comparing import sort_within
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.loading import NewSubscriptions
 from nearcast.engine.matching import BooleanSubscription
+from nearcast.engine.naming import take_strings
 from nearcast.engine.order import (
     FINE,
-    IN_USE,
     NO_OWNER,
     REFUSED,
     Rows,
@@ -39,20 +38,20 @@ from nearcast.engine.order import (
 )
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.subscriptions import IndexedSubscriptions
-from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.errors import NearcastError
 from nearcast.events import LateBody, Subscription
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.events.fields import ADD
-from nearcast.events.reader import POINT, RANGE, RANKED, SUBSCRIBE, CheckedEvents
+from nearcast.events.reader import RANGE, RANKED, SUBSCRIBE, CheckedEvents
 from nearcast.geo.region_columns import ABSENT, BOX
 from nearcast.index import Matches
 from nearcast.text import EVERYTHING, parse_query
 from nearcast.text.columns import buffers, may_have_syntax
 
-_FEW = 2000  # messages that are not worth a second thread
+FEW = 2000
+"""So many messages are not worth a second thread."""
 _NO_OWNERS: Int32s = np.empty(0, np.int32)
 
 
@@ -63,10 +62,15 @@ def decided(
     at: Floats,
     ttl: Floats | None = None,
     flawed: npt.NDArray[np.bool_] | None = None,
+    *,
+    apart: bool = False,
 ) -> Rows:
-    """Decide what events of one kind will do, without any effect; see `order`."""
+    """Decide what events of one kind will do, without any effect; see `order`.
+
+    With `apart` whatever has the same id does not matter.
+    """
     rows, names = new_rows(kind, at, ttl), ids
-    if len(set(ids)) < len(ids):
+    if not apart and len(set(ids)) < len(ids):
         numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
         rows["id"], names = [numbers[id] for id in ids], list(numbers)
     if flawed is not None:
@@ -82,7 +86,7 @@ def decided(
         clock["first"] = clock["next"] = clock["base"] = core.ranked.next
         # Whatever is in the window still uses its id, however many have come since and ended.
         clock["count"] = 2**62
-        if core.uses_any(names):
+        if not apart and core.uses_any(names):
             for number, id in enumerate(names):
                 known["until"][number] = core.active.end_of(id)
                 if (latest := core.ranked.latest(id)) is not None:
@@ -235,39 +239,24 @@ def _subscribe_ranked(
     return updates
 
 
-def publish_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) -> pa.Table | None:
-    """Match messages at points against a population with an index, up to a refused one."""
-    if not core.takes_columns or not given.are_all(POINT):
-        return None
-    ids, ttl = given.ids.to_pylist(), given.ttl
-    rows = decided(core, POINT, ids, given.at, ttl, core.settings.outside(given.points))
-    if (rows["verdict"] == IN_USE).any() or core.ends_by(float(rows["time"][-1])):
-        return None  # a message is replaced, or a subscription ends: one after the other
-    lives = np.nan_to_num(ttl) if (ttl > 0).any() else None
-    messages = PublishedColumns(0, ids, given.texts, given.points, rows["time"].copy(), lives)
-    refused = np.flatnonzero(rows["verdict"] != FINE)
-    if not len(refused):
-        return publish_messages(core, messages, changes)
-    row = int(refused[0])
-    updates = publish_messages(core, messages.part(0, row), changes)
-    raise TableError(row, str(refusal(core, rows, messages, row)), updates)
-
-
 def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineChanges) -> pa.Table:
-    """Match messages at points that were decided to be in order."""
-    _, ids, texts, points, now, ttl = messages
+    """Match messages at points that were decided to be in order, and replace none."""
+    _, ids, texts, points, now, ttl, properties = messages
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     population = core.boolean
-    threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
+    threads = (os.cpu_count() or 1) if len(ids) >= FEW else 1
     boxes = np.hstack([points, points])
-    batch = None if ttl is None else _keep(core, messages, boxes, ttl)
-    if batch is None:
-        batch = population.terms.read(texts)
-    matches = population.match(batch, boxes, threads, texts)
+    batch = None if ttl is None else keep_active(core, messages, boxes, ttl)
+    if batch is None or not population.operands.is_plain:
+        matches = population.match(population.read(texts, properties), boxes, threads)
+    else:
+        matches = population.match(batch, boxes, threads)
     analyser = core.settings.analyser
     leaving = core.ranked.leaving_soon(len(ids), float(now[-1]))
-    moved = core.pass_through(Columns(ids, texts, points, now.tolist(), analyser, ttl))
+    moved = core.pass_through(
+        Columns(ids, texts, points, now.tolist(), analyser, ttl, properties=properties)
+    )
     core.pass_time(float(now[-1]), len(ids))
     updates = core.asked_for(_updates(population, matches, pa.array(ids, pa.string())))
     messages, others = messages._replace(seq=changes.seq + 1), {}
@@ -277,9 +266,15 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
         core.ranked.changes()  # nothing more: all that expired had left before the last message
         updates = _together(updates, ranked)
     changes.messages.append(messages)
-    rows = np.unique(updates["event"].to_numpy()).astype(np.int64)
-    note(core, changes, now, updates, ColumnBodies(messages, rows, others))
+    note(core, changes, now, updates, ColumnBodies(messages, events_in(updates), others))
     return updates
+
+
+def events_in(updates: pa.Table) -> Int64s:
+    """The events that have updates, which are in their order."""
+    events = updates["event"].to_numpy()
+    once: Int64s = events[np.flatnonzero(np.diff(events, prepend=-1))]
+    return once
 
 
 def _brought_up(
@@ -310,21 +305,30 @@ def _brought_up(
 
 def bring_back(core: Indexed, messages: PublishedColumns, in_window: bool) -> None:
     """Add messages at points that were published before and have not ended, without updates."""
-    _, ids, texts, points, now, ttl = messages
+    _, ids, texts, points, now, ttl, properties = messages
     if ttl is not None:
-        _keep(core, messages, np.hstack([points, points]), ttl)
+        keep_active(core, messages, np.hstack([points, points]), ttl)
     if in_window:
-        core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser, ttl))
+        analyser, at = core.settings.analyser, now.tolist()
+        core.pass_through(Columns(ids, texts, points, at, analyser, ttl, properties=properties))
     else:
         core.pass_by(len(ids))
 
 
-def _keep(
-    core: Indexed, messages: PublishedColumns, boxes: Floats, ttl: Floats
+def keep_active(
+    core: Indexed,
+    messages: PublishedColumns,
+    boxes: Floats,
+    ttl: Floats,
+    latest: npt.NDArray[np.bool_] | None = None,
 ) -> TextBatch | None:
-    """Store the active messages; return the terms of all messages if all are active."""
-    _, ids, texts, _, now, _ = messages
-    which = np.flatnonzero(now + ttl > now)
+    """Store the active messages; return the terms of all messages if all are active.
+
+    With `latest` only those among them that no other one replaces.
+    """
+    _, ids, texts, _, now, _, properties = messages
+    lasts = now + ttl > now
+    which = np.flatnonzero(lasts if latest is None else lasts & latest)
     if not len(which):
         return None
     kept = texts.take(pa.array(which))
@@ -332,6 +336,7 @@ def _keep(
     arrivals = ActiveColumns(
         [ids[row] for row in which.tolist()], kept.to_pylist(), MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
+        None if properties is None else properties.take(which),
     )  # fmt: skip
     core.active.add_columns(arrivals)
     return batch if len(which) == len(ids) else None
@@ -349,17 +354,6 @@ def _updates(population: IndexedSubscriptions, matches: Matches, ids: pa.StringA
     """Name the pairs, in the order in which single calls would report them."""
     names, rank = population.names_in_order(matches.owners)
     ranks = rank[matches.owners]
-    _sort_within(matches.messages, ranks)
-    return updates_table(
-        matches.messages, ADD, names.take(pa.array(ranks)), ids.take(pa.array(matches.messages))
-    )
-
-
-@kernel
-def _sort_within(messages: Int32s, ranks: Int32s) -> None:
-    """Sort the ranks of each message."""
-    start = 0
-    for stop in range(1, len(messages) + 1):
-        if stop == len(messages) or messages[stop] != messages[start]:
-            sort(ranks, start, stop)
-            start = stop
+    sort_within(matches.messages, ranks)
+    messages = np.ascontiguousarray(matches.messages)
+    return updates_table(messages, ADD, take_strings(names, ranks), take_strings(ids, messages))

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
-from nearcast.engine.applying import Admission, apply_admitted, apply_events
+from nearcast.engine.applying import Admission, apply_admitted, apply_events, apply_one
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from nearcast.store import Lineage, WebhookTable
 
+_NO_ANSWERS: Mapping[str, bytes] = {}
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -167,10 +168,14 @@ class Engine:
         try:
             yield changes
         except BaseException as error:
-            kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
-            if not kept and self._journal.heals:
-                self._core = None  # the file has exactly what was acknowledged
+            self._undo(error, changes)
             raise
+
+    def _undo(self, error: BaseException, changes: EngineChanges) -> None:
+        """Have the core restored from the file, unless the error left it as the file is."""
+        kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
+        if not kept and self._journal.heals:
+            self._core = None  # the file has exactly what was acknowledged
 
     def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:
@@ -223,10 +228,15 @@ class Engine:
 
     def apply(self, event: Event) -> list[Update]:
         """Apply one event of a log; the methods below create the event for you."""
-        outcome = self.apply_all((event,))[0]
-        if outcome.error is not None:
-            raise outcome.error
-        return list(outcome.updates)
+        core = self._grown()
+        changes = EngineChanges(self._journal.seq, self._journal.log.last)
+        try:
+            updates = apply_one(core, event, changes)
+            self._keep(changes, _NO_ANSWERS)
+        except BaseException as error:
+            self._undo(error, changes)
+            raise
+        return updates
 
     def apply_all(
         self,

@@ -83,6 +83,7 @@ class Indexed(Scan):
             "bytes": float(size),
             "candidates": float(population.looked_at),
             "conditional_rankings": float(self.ranked.conditional),
+            **population.operands.figures(),
         }
 
     def _move(self, event: Move, now: float) -> list[Update]:
@@ -162,6 +163,18 @@ class Indexed(Scan):
     def pass_by(self, messages: int) -> None:
         """Count messages that do not enter the window."""
         self._arrivals += messages
+
+    @property
+    def replaces_columns(self) -> bool:
+        """Whether messages at points that replace others may be matched as columns now."""
+        window = self.settings.window.count is not None and not self.ranked.is_active
+        return window and not self.active.has_odd
+
+    def pass_again(self, columns: Columns) -> None:
+        """Add messages that were matched already, some of which replace others, to the window."""
+        columns.number = self._arrivals
+        self._arrivals += len(columns.ids)
+        self.ranked.replace_columns(columns)
 
     def pass_through(self, columns: Columns) -> TopkChanges | None:
         """Add messages that were matched already to the window; return what that changes."""

@@ -16,6 +16,7 @@ from nearcast._jit import kernel
 from nearcast.arrays.strings import strings_at
 from nearcast.arrays.types import Bools, Bytes, Floats, Int32s, Int64s
 from nearcast.engine import owners as traits_of
+from nearcast.engine.operands import AskedCounts
 from nearcast.engine.owners import ANYWHERE, ASKS, EXCLUDES, KEYED, WORDLESS
 from nearcast.geo import WORLD
 from nearcast.geo.circles import circle_columns
@@ -36,6 +37,7 @@ from nearcast.text.bulk import (
     EXISTS,
     INEXACT,
     KEY,
+    LESS,
     NAME,
     NAME_END,
     PHRASE,
@@ -44,9 +46,10 @@ from nearcast.text.bulk import (
     Bits,
     BulkQueries,
     read_queries,
+    tokens_in,
 )
 from nearcast.text.columns import buffers
-from nearcast.text.keys import EVERYONE
+from nearcast.text.keys import EVERYONE, LONGEST_PHRASE
 
 if TYPE_CHECKING:
     from nearcast.engine.subscriptions import IndexedSubscriptions
@@ -174,14 +177,20 @@ def _put_some(
     traits = places.traits[start:stop]
     counts = np.zeros(len(good), np.int32)
     longest = int((read.spans[:, 1] - read.spans[:, 0]).max(initial=0))
-    times, lengths = np.zeros(len(read.kinds), np.int64), np.zeros(longest + 1, np.int64)
-    used, residuals = _fill(
+    times, prefixes = np.zeros(len(read.kinds), np.int64), np.zeros(longest + 1, np.int64)
+    phrases = np.zeros(LONGEST_PHRASE + 1, np.int64)
+    used, residuals, unwanted, broad = _fill(
         owners, wordless, everyone, read, numbers, places.starts[start : stop + 1], places.boxes,
         places.shapes, places.flags[start:stop], operands.next, out, asked, traits, counts, times,
-        lengths,
+        prefixes, phrases,
     )  # fmt: skip
     operands.extend(asked[:residuals, 0].copy(), asked[:residuals, 1].copy())
-    operands.count_more(lengths, _names(read, times), int(wordless[which].sum()))
+    everywhere = int(wordless[which].sum())
+    operands.count_more(
+        AskedCounts(
+            _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad
+        )
+    )
     first = add_rows(population.table, out._replace(entries=out.entries[:used]))
     columns = population.owners.columns
     counts = counts[which]
@@ -198,15 +207,20 @@ def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:
     terms = np.flatnonzero(needed & (read.kinds == TERM))
     spans = np.ascontiguousarray(read.spans[terms, :2])
     numbers[terms] = population.terms.intern_spans(read.data, spans, True)
-    keys = np.flatnonzero(needed & (read.kinds > PHRASE))
+    keys = np.flatnonzero(needed & (read.kinds != TERM))
     if len(keys):
         spans = np.ascontiguousarray(read.spans[keys, KEY:])
         numbers[keys] = population.terms.intern_spans(read.keys, spans, False)
     return numbers
 
 
+def _counted(lengths: Int64s) -> dict[int, int]:
+    """How often each length is there."""
+    return {length: int(lengths[length]) for length in np.flatnonzero(lengths).tolist()}
+
+
 def _names(read: BulkQueries, times: Int64s) -> dict[str, int]:
-    """How often conjuncts ask for properties, by name."""
+    """How often conjuncts ask for properties, by name, to be there or not."""
     some = np.flatnonzero((times > 0) & (read.kinds >= EXISTS))
     if not len(some):
         return {}
@@ -238,16 +252,18 @@ def _needed(
 def _fill(
     owners: Int32s, wordless: Bools, everyone: int, read: BulkQueries, numbers: Int32s,
     box_starts: Int64s, boxes: Floats, shapes: Int32s, flags: Bytes, next_residual: int,
-    out: NewRows, asked: Int32s, traits: Bytes, counts: Int32s, times: Int64s, lengths: Int64s,
-) -> tuple[int, int]:  # fmt: skip
+    out: NewRows, asked: Int32s, traits: Bytes, counts: Int32s, times: Int64s, prefixes: Int64s,
+    phrases: Int64s,
+) -> tuple[int, int, int, int]:  # fmt: skip
     """Write the rows of all subscriptions with an owner.
 
     Beside the rows it writes: the owner and the place of each residual predicate to `asked`, how
-    many rows a subscription has to `counts`, what it asks for to `traits`, how many conjuncts
-    require a member to `times`, and how many a prefix of each length to `lengths`. Returns how
-    many entries and how many predicates there are.
+    many rows a subscription has to `counts`, what it asks for to `traits`, and to `times`,
+    `prefixes` and `phrases` how many conjuncts require or exclude each member, a prefix and a
+    phrase of each length. Returns how many entries and predicates there are, how many phrases must
+    not be there, and how many conjuncts ask for properties of any value alone.
     """
-    row = used = residuals = 0
+    row = used = residuals = unwanted = broads = 0
     one = np.uint64(1)
     for query in range(len(owners)):
         if owners[query] < 0:
@@ -262,6 +278,7 @@ def _fill(
         for conjunct in range(first, last):
             # What the conjunct asks for beside terms, once for all boxes.
             rest = excludes = False
+            broad = True
             has = lacks = np.uint64(0)
             if not wordless[query]:
                 has, lacks = read.required[conjunct], read.excluded[conjunct]
@@ -271,17 +288,26 @@ def _fill(
                     times[member] += 1
                     rest |= (INEXACT >> kind) & 1 != 0
                     if kind != TERM:
-                        traits[query] |= ASKS
-                        if kind != PHRASE:
-                            traits[query] |= KEYED
-                        if kind == PREFIX:
-                            lengths[read.spans[member, 1] - read.spans[member, 0]] += 1
+                        traits[query] |= ASKS | KEYED
+                        broad &= kind == EXISTS or kind >= LESS
+                    else:
+                        broad = False
                 elif lacks & bit != 0:
                     if kind == TERM:
                         excludes = True
                     else:
                         rest = True
                         traits[query] |= ASKS
+                        times[member] += 1
+                        unwanted += kind == PHRASE
+                else:
+                    continue
+                begin, end = read.spans[member, 0], read.spans[member, 1]
+                if kind == PREFIX:
+                    prefixes[end - begin] += 1
+                elif kind == PHRASE:
+                    phrases[tokens_in(read.data, begin, end)] += 1
+            broads += broad and has != 0
             if excludes:
                 traits[query] |= EXCLUDES
             for box in range(box_starts[query], box_starts[query + 1]):
@@ -324,4 +350,4 @@ def _fill(
             if rest:
                 asked[residuals, 0], asked[residuals, 1] = owners[query], conjunct - first
                 residuals += 1
-    return used, residuals
+    return used, residuals, unwanted, broads

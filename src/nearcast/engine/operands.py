@@ -1,11 +1,12 @@
 """What queries ask for beside terms, so that an index of terms can find it.
 
 A conjunct may ask for phrases, prefixes and properties. It requires the keys of its operands
-(`nearcast.text.keys`) as if they were terms, so that an index proposes few rows; what a key does
-not say exactly is decided by a residual predicate.
+(`nearcast.text.keys`) as if they were terms, and excludes those of operands that must not hold, so
+that an index proposes few rows; what a key does not say exactly is decided by a residual predicate
+(`nearcast.engine.conditions`).
 
 A predicate is a number here, and the owner and the place of its conjunct. The conjunct is parsed
-again when a message asks for it, and kept for a while.
+again when a message asks for it.
 """
 
 from __future__ import annotations
@@ -13,29 +14,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.column import Column
+from nearcast.arrays.slots import Slots, empty_slots, put
 from nearcast.arrays.types import Int32s, Int64s
+from nearcast.engine.conditions import Conditions, Residual
 from nearcast.engine.matching import ArrivedMessage
-from nearcast.text import Conjunct, Content, Equals, Exists, Prefix, Within, fold
+from nearcast.text import Conjunct, Content, Equals, Exists, Phrase, Prefix, Within, fold
 from nearcast.text.keys import (
     EVERYONE,
+    LONGEST_PHRASE,
     TRUTHS,
-    has_residual,
+    excluded_strings,
+    is_exact,
     keys_of,
     name_key,
     number_key,
     number_text,
+    phrase_key,
     prefix_key,
     required_strings,
     string_key,
 )
 
-_MOST_KEPT = 1 << 15  # conjuncts that are not parsed again
+if TYPE_CHECKING:
+    from nearcast.engine.terms import TermIds
 
 
 class Asked(NamedTuple):
@@ -46,12 +53,31 @@ class Asked(NamedTuple):
     residual: int | None
 
 
+class AskedKeys(NamedTuple):
+    """What somebody asks for: lengths of prefixes and of phrases, and properties by name."""
+
+    prefixes: Int64s
+    phrases: Int64s
+    known: bool  # whether all terms of these phrases have numbers
+    names: Slots  # numbers by the hash of a name
+    everyone: int  # the number of the key of every message, or -1
+
+
+class AskedCounts(NamedTuple):
+    """How many conjuncts ask for what beside terms, whether it is to be there or not."""
+
+    prefixes: Mapping[int, int]  # by length
+    phrases: Mapping[int, int]  # by length, LONGEST_PHRASE at most
+    unwanted: int  # phrases that must not be there, whose terms need no numbers
+    names: Mapping[str, int]  # of properties
+    everyone: int  # conjuncts with the key of every message
+    broad: int  # conjuncts whose keys are names of properties alone
+
+
 class SavedOperands(NamedTuple):
     """What `Operands` has, to be saved: counts, and of each predicate its owner and place."""
 
-    lengths: Mapping[int, int]
-    names: Mapping[str, int]
-    everyone: int
+    counts: AskedCounts
     owner: Int32s
     place: Int32s
 
@@ -64,12 +90,17 @@ class Operands:
 
     def __init__(self, parsed: Callable[[int], Sequence[Conjunct]]) -> None:
         self._parsed = parsed
-        self._lengths: Counter[int] = Counter()  # of prefixes
+        self._prefixes: Counter[int] = Counter()
+        self._phrases: Counter[int] = Counter()
+        self._unwanted = 0
         self._names: Counter[str] = Counter()  # of properties, and of the objects they are in
-        self._everyone = 0  # conjuncts with the key of every message
+        self._numbers: dict[str, int] = {}  # of these names, and of earlier ones
+        self._everyone = 0
+        self._broad = 0
         self._owner, self._place = Column(np.int32), Column(np.int32)  # by predicate; -1 is unused
         self._free: list[int] = []
-        self._kept: dict[int, Conjunct] = {}
+        self._slots: Slots | None = None  # the numbers by the hashes of names
+        self.conditions = Conditions(self._residual, self._number_of)
 
     def __len__(self) -> int:
         """How many residual predicates there are."""
@@ -78,25 +109,27 @@ class Operands:
     @property
     def nbytes(self) -> int:
         """Bytes in use, without what is kept for a while."""
-        return self._owner.nbytes + self._place.nbytes
+        return self._owner.nbytes + self._place.nbytes + self.conditions.nbytes
 
     def put(self, conjuncts: Sequence[Conjunct]) -> list[Asked]:
         """Take in the conjuncts of a subscription; `belong` says of which."""
         return [self._put(place, conjunct) for place, conjunct in enumerate(conjuncts)]
 
     def _put(self, place: int, conjunct: Conjunct) -> Asked:
-        residual = None
-        if not conjunct.is_plain:
-            self._count(conjunct, 1)
-        if has_residual(conjunct):
+        if conjunct.is_plain:
+            return Asked(sorted(conjunct.required), sorted(conjunct.excluded), None)
+        self._count(conjunct, 1)
+        number = None
+        residual = _residual(conjunct)
+        if residual is not None:
             if self._free:
-                residual = self._free.pop()
-                self._place.array[residual] = place
+                number = self._free.pop()
+                self._place.array[number] = place
             else:
-                residual = self._place.append(place)
+                number = self._place.append(place)
                 self._owner.append(-1)
-            self._keep(residual, conjunct)
-        return Asked(required_strings(conjunct), sorted(conjunct.excluded), residual)
+            self.conditions.put(number, residual)
+        return Asked(required_strings(conjunct), excluded_strings(conjunct), number)
 
     def belong(self, residuals: Iterable[int], owner: int) -> None:
         """Note to whom predicates belong."""
@@ -113,13 +146,15 @@ class Operands:
         self._owner.extend(owners)
         self._place.extend(places)
 
-    def count_more(self, lengths: Int64s, names: Mapping[str, int], everyone: int) -> None:
-        """Count what many conjuncts ask for: prefixes by length, properties by name."""
-        for length in np.flatnonzero(lengths).tolist():
-            self._lengths[length] += int(lengths[length])
-        for name, times in names.items():
+    def count_more(self, counts: AskedCounts) -> None:
+        """Count what many conjuncts ask for."""
+        self._prefixes.update(counts.prefixes)
+        self._phrases.update(counts.phrases)
+        self._unwanted += counts.unwanted
+        for name, times in counts.names.items():
             self._count_name(name, times)
-        self._everyone += everyone
+        self._everyone += counts.everyone
+        self._broad += counts.broad
 
     def drop(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
         """Forget the conjuncts of a subscription, and their residual predicates."""
@@ -127,15 +162,22 @@ class Operands:
             if not conjunct.is_plain:
                 self._count(conjunct, -1)
         for number in residuals:
-            self._kept.pop(number, None)
+            self.conditions.drop(number)
             self._owner.array[number] = -1
             self._free.append(number)
 
     def _count(self, conjunct: Conjunct, step: int) -> None:
         self._everyone += step * (not conjunct.required and not any(map(keys_of, conjunct.having)))
-        for operand in conjunct.having:
+        alone = not conjunct.required and bool(conjunct.having)
+        self._broad += step * (
+            alone and all(isinstance(o, Within | Exists) for o in conjunct.having)
+        )
+        for operand in (*conjunct.having, *conjunct.lacking):
             if isinstance(operand, Prefix):
-                _add(self._lengths, len(operand.text), step)
+                _add(self._prefixes, len(operand.text), step)
+            elif isinstance(operand, Phrase):
+                _add(self._phrases, min(len(operand.terms), LONGEST_PHRASE), step)
+                self._unwanted += step * (operand in conjunct.lacking)
             elif isinstance(operand, Equals | Within | Exists):
                 self._count_name(operand.name, step)
 
@@ -143,43 +185,81 @@ class Operands:
         parts = name.split(".")
         for depth in range(1, len(parts) + 1):
             _add(self._names, ".".join(parts[:depth]), step)
+        self._number_of(name)
+
+    def _number_of(self, name: str) -> int:
+        """The number of a property's name."""
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._numbers)
+            self._slots = None
+        return number
 
     def saved(self) -> SavedOperands:
         """All that is needed to go on with the same predicates."""
-        columns = self._owner.array, self._place.array
-        return SavedOperands(self._lengths, self._names, self._everyone, *columns)
+        counts = AskedCounts(
+            self._prefixes, self._phrases, self._unwanted, self._names, self._everyone, self._broad
+        )
+        return SavedOperands(counts, self._owner.array, self._place.array)
 
     def take_over(self, saved: SavedOperands) -> None:
         """Load what was saved; this must be empty."""
-        self._lengths, self._names = Counter(saved.lengths), Counter(saved.names)
-        self._everyone = saved.everyone
+        counts = saved.counts
+        self._prefixes, self._phrases = Counter(counts.prefixes), Counter(counts.phrases)
+        self._unwanted, self._everyone, self._broad = counts.unwanted, counts.everyone, counts.broad
+        self._names = Counter(counts.names)
+        for name in self._names:
+            self._number_of(name)
         self._owner, self._place = Column.of(saved.owner), Column.of(saved.place)
         self._free = np.flatnonzero(saved.owner < 0).tolist()
 
     @property
-    def reads_texts(self) -> bool:
-        """Whether messages have to be read whole: for prefixes, or to decide predicates."""
-        return bool(self._lengths) or len(self) > 0
+    def is_plain(self) -> bool:
+        """Whether messages need no keys, as all ask for terms alone."""
+        asked = self._prefixes or self._phrases or self._names or self._everyone
+        return not asked and not len(self)
 
-    @property
-    def has_everyone(self) -> bool:
-        """Whether some conjunct asks for every message."""
-        return self._everyone > 0
+    def figures(self) -> dict[str, float]:
+        """How many conjuncts are looked at for every message near them, or with some property."""
+        return {"found_by_place": float(self._everyone), "found_by_property": float(self._broad)}
+
+    def asked_keys(self, ids: TermIds) -> AskedKeys:
+        """What a kernel looks for in messages."""
+        if self._slots is None:
+            self._slots = empty_slots(1 << (2 * len(self._numbers) + 1).bit_length())
+            hashes = ids.hashed(list(self._numbers))
+            for (first, second), number in zip(hashes, self._numbers.values(), strict=True):
+                put(self._slots, first, second, number)
+        everyone = ids.known([EVERYONE] if self._everyone else [])
+        return AskedKeys(
+            np.array(sorted(self._prefixes), np.int64),
+            np.array(sorted(self._phrases), np.int64),
+            not self._unwanted,
+            self._slots,
+            int(everyone[0]) if len(everyone) else -1,
+        )
 
     def terms_of(self, arrived: ArrivedMessage) -> AbstractSet[str]:
         """The terms and the keys of a message, as far as somebody asks for them."""
-        found = self.of_text(arrived.terms)
-        properties = arrived.message.properties
-        return found.union(self._keys_in(properties)) if properties and self._names else found
+        keys = self._keys_of(arrived.content)
+        return arrived.terms.union(keys) if keys else arrived.terms
 
-    def of_text(self, terms: frozenset[str]) -> frozenset[str]:
-        """The terms and the keys of a text."""
-        if not (self._lengths or self._everyone):
-            return terms
-        keys = {EVERYONE} if self._everyone else set()
-        for length in self._lengths:
-            keys.update(prefix_key(term[:length]) for term in terms if len(term) >= length)
-        return terms | keys
+    def keys_of(self, content: Content) -> list[str]:
+        """The terms and the keys of a message in an order that is always the same."""
+        return sorted({*content.tokens, *self._keys_of(content)})
+
+    def _keys_of(self, content: Content) -> set[str]:
+        tokens, keys = content.tokens, set()
+        if self._everyone:
+            keys.add(EVERYONE)
+        for length in self._prefixes:
+            keys.update(prefix_key(term[:length]) for term in tokens if len(term) >= length)
+        for length in self._phrases:
+            for first in range(len(tokens) - length + 1):
+                keys.add(phrase_key(tokens[first : first + length]))
+        if content.properties and self._names:
+            keys.update(self._keys_in(content.properties))
+        return keys
 
     def _keys_in(self, properties: Any) -> Iterator[str]:
         """The keys of properties; without recursion, as they may be nested deeply."""
@@ -206,28 +286,24 @@ class Operands:
             elif value is not None:
                 yield number_key(name, number_text(value))
 
-    def decide(
-        self, contents: Sequence[Content], messages: Int32s, numbers: Int32s
-    ) -> npt.NDArray[np.bool_]:
-        """Which messages, by their places among the contents, satisfy which predicates."""
-        pairs = zip(messages.tolist(), numbers.tolist(), strict=True)
-        return np.array([self.holds(number, contents[place]) for place, number in pairs], np.bool_)
+    def _residual(self, number: int) -> Residual:
+        """A predicate, from its query; a row that was loaded with others excludes terms alone."""
+        owner, place = int(self._owner.array[number]), int(self._place.array[number])
+        conjunct = self._parsed(owner)[place]
+        having = tuple(one for one in conjunct.having if not is_exact(one))
+        return Residual(having, conjunct.lacking)
 
-    def holds(self, number: int, content: Content) -> bool:
-        """Whether a message satisfies a residual predicate."""
-        conjunct = self._kept.get(number)
-        if conjunct is None:
-            owner, place = int(self._owner.array[number]), int(self._place.array[number])
-            conjunct = self._parsed(owner)[place]
-            self._keep(number, conjunct)
-        return all(one.holds(content) for one in conjunct.having) and not any(
-            one.holds(content) for one in conjunct.lacking
-        )
+    def decided_for(self, content: Content, numbers: Int32s) -> npt.NDArray[np.bool_]:
+        """Which predicates one message satisfies."""
+        holds = self.conditions.holds
+        return np.array([holds(number, content) for number in numbers.tolist()], np.bool_)
 
-    def _keep(self, number: int, conjunct: Conjunct) -> None:
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept.clear()
-        self._kept[number] = conjunct
+
+def _residual(conjunct: Conjunct) -> Residual | None:
+    """What its keys do not say of a conjunct."""
+    having = tuple(one for one in conjunct.having if not is_exact(one))
+    lacking = tuple(one for one in conjunct.lacking if not is_exact(one))
+    return Residual(having, lacking) if having or lacking else None
 
 
 def _add(counts: Counter[Any], key: Any, step: int) -> None:

@@ -229,6 +229,10 @@ class FastRankings:
             row = stop
         return netted(parts)
 
+    def replace_columns(self, columns: Columns) -> None:
+        """Add messages of a table, some of which replace others; only while it is not active."""
+        self._waiting.enter_again(columns, self._settings.window.count or 0)
+
     def _stretch(self, at: list[float], ends: list[float], row: int) -> int:
         """The row behind those that can be added together with this one."""
         stop = row + 1
@@ -246,7 +250,7 @@ class FastRankings:
         self._terms.sweep()
         bags, at = self._terms.read(columns.texts), np.array(columns.at, np.float64)
         texts, number = buffers(columns.texts), self._core.next
-        self._messages.append(columns.ids, texts, at, columns.ttl, columns.properties)
+        self._messages.append(columns.ids, texts, at, columns.ttl, columns.objects())
         changes = self._publish(columns.points, at, bags)
         if self._conditional:
             self._conditional.enter(number, columns.arrived(0))
@@ -352,6 +356,8 @@ class FastRankings:
 
     def changes(self, replaced: str | None = None, rescored: str | None = None) -> list[Update]:
         """The net changes since the last call."""
+        if self._core is None:
+            return []
         if self._conditional:
             self._pending.append(self._conditional.changes())
         net = NetUpdates()

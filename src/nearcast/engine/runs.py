@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_single
-from nearcast.engine.bulk import decided, publish_messages, refusal
+from nearcast.engine.bulk import refusal
 from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.order import FINE, IN_USE
-from nearcast.engine.order import Rows as DecidedRows
 from nearcast.engine.outcome import EventOutcome
+from nearcast.engine.publishing import DecidedMessages, decided_messages
 from nearcast.engine.update_log import ColumnRows, Rows
 from nearcast.events import Event, LateBody, Message, Publish, Update
-from nearcast.events.reader import POINT
+from nearcast.events.properties import PropertyColumn
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore
@@ -47,8 +46,8 @@ def _fits_columns(event: Event) -> bool:
 
 
 def is_at_point(message: Message) -> bool:
-    """Whether a message can be one of columns: it is at a point, and has no properties."""
-    return message.point is not None and message.properties is None
+    """Whether a message can be one of columns: it is at a point."""
+    return message.point is not None
 
 
 def columns_of(messages: list[Message]) -> PublishedColumns | None:
@@ -59,6 +58,7 @@ def columns_of(messages: list[Message]) -> PublishedColumns | None:
         texts = pa.array([message.text for message in messages], pa.string())
     except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
         return None
+    given = [message.properties for message in messages]
     return PublishedColumns(
         0,
         [message.id for message in messages],
@@ -66,6 +66,7 @@ def columns_of(messages: list[Message]) -> PublishedColumns | None:
         np.array([message.point for message in messages], np.float64),
         np.array([np.nan if message.at is None else message.at for message in messages]),
         np.array([message.ttl for message in messages], np.float64),
+        PropertyColumn.of(given) if any(one is not None for one in given) else None,
     )
 
 
@@ -74,35 +75,32 @@ def _run(
 ) -> Iterator[EventOutcome] | None:
     """Apply consecutive messages; None, without any change, if some must be applied on their own.
 
-    That is where a message replaces another, or a subscription ends meanwhile.
+    That is where top-k subscriptions see one replaced, or a subscription ends meanwhile.
     """
-    _, ids, _, points, at, ttl = messages
-    rows = decided(core, POINT, ids, at, ttl, core.settings.outside(points))
-    if (rows["verdict"] == IN_USE).any() or core.ends_by(float(rows["time"][-1])):
-        return None
-    lives = ttl if ttl is not None and ttl.any() else None
-    return _between(core, rows, messages._replace(at=rows["time"].copy(), ttl=lives), changes)
+    decision = decided_messages(core, messages)
+    return None if decision is None else _between(core, decision, changes)
 
 
 def _between(
-    core: Indexed, rows: DecidedRows, messages: PublishedColumns, changes: EngineChanges
+    core: Indexed, decision: DecidedMessages, changes: EngineChanges
 ) -> Iterator[EventOutcome]:
     """Match together the messages between two refused ones."""
-    start, count = 0, len(messages.ids)
-    for stop in (*np.flatnonzero(rows["verdict"] != FINE).tolist(), count):
-        yield from _together(core, messages.part(start, stop), changes)
+    start, count = 0, len(decision.messages.ids)
+    for stop in (*decision.refused, count):
+        yield from _together(core, decision, start, stop, changes)
         if stop < count:
-            yield EventOutcome(None, refusal(core, rows, messages, stop))
+            yield EventOutcome(None, refusal(core, decision.rows, decision.messages, stop))
         start = stop + 1
 
 
 def _together(
-    core: Indexed, messages: PublishedColumns, changes: EngineChanges
+    core: Indexed, decision: DecidedMessages, start: int, stop: int, changes: EngineChanges
 ) -> list[EventOutcome]:
-    ids, seq, first = messages.ids, changes.seq + 1, changes.last + 1
-    updates = publish_messages(core, messages, changes)
+    ids, seq, first = decision.messages.ids[start:stop], changes.seq + 1, changes.last + 1
+    updates = decision.publish(core, start, stop, changes)
     rows = changes.updates[-1] if len(updates) else None
-    cells = _UpdateColumns(updates, None if core.has_rankings else ids, seq, rows)
+    added = not (core.has_rankings or decision.replaces)
+    cells = _UpdateColumns(updates, ids if added else None, seq, rows)
     edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
     return [
         EventOutcome(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from nearcast._jit import read_only
 from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Bytes, Int64s
-from nearcast.engine.operands import SavedOperands
+from nearcast.engine.operands import AskedCounts, SavedOperands
 from nearcast.engine.owners import OwnerColumns, Owners
 from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.engine.terms import KeptTerms, TermIds
@@ -53,16 +53,7 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     operands = population.operands.saved()
     predicates = {"owner": pa.array(operands.owner), "place": pa.array(operands.place)}
     _write(folder / "predicates.arrow", predicates)
-    counts = _Counts(dict(operands.lengths), dict(operands.names), operands.everyone)
-    (folder / _OPERANDS).write_bytes(_encode(counts))
-
-
-class _Counts(msgspec.Struct):
-    """What subscriptions ask for beside terms, counted."""
-
-    lengths: dict[int, int]
-    names: dict[str, int]
-    everyone: int
+    (folder / _OPERANDS).write_bytes(_encode(operands.counts._asdict()))
 
 
 def load_population(population: IndexedSubscriptions, folder: Path) -> None:
@@ -86,7 +77,7 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     predicates = _read(folder / "predicates.arrow")
     counts = _read_counts(folder / _OPERANDS)
     own = (np.array(predicates[name].to_numpy()) for name in ("owner", "place"))
-    operands = SavedOperands(counts.lengths, counts.names, counts.everyone, *own)
+    operands = SavedOperands(counts, *own)
     population.table, population.index, population.terms = table, index, terms
     population.owners, population._rowless, population._scattered = owners, rowless, lists
     population.operands.take_over(operands)
@@ -98,10 +89,11 @@ def _pairs(table: pa.Table) -> Iterable[tuple[int, Any]]:
     return zip(owner.to_pylist(), other.to_pylist(), strict=True)
 
 
-def _read_counts(path: Path) -> _Counts:
+def _read_counts(path: Path) -> AskedCounts:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Counts)
-    except (OSError, msgspec.DecodeError) as error:
+        found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.convert(list(map(found.get, AskedCounts._fields)), AskedCounts, strict=False)
+    except (OSError, msgspec.MsgspecError) as error:
         raise SourceError(f"{path}: damaged ({error}); save it again") from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
 from nearcast.engine.loading import NewSubscriptions, put_columns
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
+from nearcast.engine.message_keys import KeyedMessages, read_messages
 from nearcast.engine.operands import Operands
 from nearcast.engine.ordered import in_order
 from nearcast.engine.owners import (
@@ -32,6 +32,7 @@ from nearcast.engine.owners import (
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
 from nearcast.events import Subscription
+from nearcast.events.properties import PropertyColumn
 from nearcast.geo import WORLD, Bounds, Box, Circle, MultiPolygon, Polygon, Region
 from nearcast.geo.polygon_columns import polygon_of
 from nearcast.geo.region_columns import BOX as REGION_BOX
@@ -39,8 +40,8 @@ from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, RESIDUAL, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import EVERYTHING, Analyser, Conjunct, Content, Query, parse_query
-from nearcast.text.keys import EVERYONE, is_key
+from nearcast.text import EVERYTHING, Analyser, Conjunct, Query, parse_query
+from nearcast.text.keys import is_key
 
 _NONE = np.empty(0, np.int32)
 _FEW = 32
@@ -71,6 +72,7 @@ class IndexedSubscriptions:
         self._scattered: dict[int, Int32s] = {}  # rows that do not follow each other, by owner
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
+        self._named = 0  # ids that were put in order without the others
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -322,6 +324,8 @@ class IndexedSubscriptions:
             return []
         self.table.frequency[known] += 1
         message = arrived.message
+        if message.point is not None and isinstance(self.index, RarestTerm):
+            return self._wanting_point(arrived, known, *message.point)
         if message.point is not None:
             lon, lat = message.point
             bounds: tuple[tuple[float, ...], ...] = ((lon, lat, lon, lat),)
@@ -329,8 +333,8 @@ class IndexedSubscriptions:
             bounds = message.region.bounds() if message.region else ()
         starts = np.arange(0, (len(bounds) + 1) * len(known), len(known), dtype=np.int64)
         batch = Batch(starts, np.tile(known, len(bounds)), np.array(bounds, np.float64))
-        contents = [arrived.content] * len(bounds)
-        found = match(self.index, batch, 1, partial(self.operands.decide, contents))
+        content, decided_for = arrived.content, self.operands.decided_for
+        found = match(self.index, batch, 1, lambda _, numbers: decided_for(content, numbers))
         self.looked_at += found.candidates
         owners = found.owners
         if len(bounds) > 1:
@@ -348,23 +352,47 @@ class IndexedSubscriptions:
         names: list[str] = ids.take(owners).to_pylist()
         return names
 
-    def match(
-        self, terms: TextBatch, boxes: Floats, threads: int, texts: pa.StringArray
-    ) -> Matches:
-        """Match many messages without properties at once."""
+    def _wanting_point(
+        self, arrived: ArrivedMessage, known: Int32s, lon: float, lat: float
+    ) -> list[str]:
+        """The same for a message at a point, without what only many messages need."""
+        assert isinstance(self.index, RarestTerm)  # noqa: S101 - the caller has looked
+        found, looked_at = self.index.match_point(known, lon, lat)
+        self.looked_at += looked_at
+        table, ids = self.table, self.owners.ids
+        if not len(found):
+            return []
+        if table.residual and (table.rows.flags[found] & RESIDUAL).any():
+            asking = (table.rows.flags[found] & RESIDUAL) != 0
+            numbers = table.residuals_of(found[asking])
+            kept = ~asking
+            kept[asking] = self.operands.decided_for(arrived.content, numbers)
+            found = found[kept]
+        owners = found if table.own_rows else table.rows.owner[found]
+        some = owners.tolist()
+        return [ids[owner] for owner in (set(some) if table.shared else some)]
+
+    def read(
+        self, texts: pa.StringArray, properties: PropertyColumn | None = None
+    ) -> TextBatch | KeyedMessages:
+        """The terms of messages, and their keys if somebody asks for more than terms."""
+        if self.operands.is_plain:
+            return self.terms.read(texts)
+        return read_messages(self.terms, self.operands, texts, properties)
+
+    def match(self, messages: TextBatch | KeyedMessages, boxes: Floats, threads: int) -> Matches:
+        """Match many messages at once."""
         self.settle(len(boxes))
-        contents = None
-        if self.operands.reads_texts:
-            tokens = [self.analyser.tokens(text) for text in texts.to_pylist()]
-            contents = [Content(each, None) for each in tokens]
-            keyed = [self.terms.known(self.operands.of_text(frozenset(each))) for each in tokens]
-            starts = np.zeros(len(keyed) + 1, np.int64)
-            np.cumsum([len(each) for each in keyed], out=starts[1:])
-            terms = TextBatch(starts, np.concatenate(keyed))
-        elif self.operands.has_everyone:
-            terms = _with_term(terms, self.terms.known([EVERYONE]))
+        if isinstance(messages, TextBatch):
+            terms, residuals = messages, None
+        else:
+            keyed, conditions = messages, self.operands.conditions
+            terms = keyed.terms
+
+            def residuals(some: Int32s, numbers: Int32s) -> npt.NDArray[np.bool_]:
+                return conditions.decide(some, numbers, keyed.numbers, keyed.content)
+
         np.add.at(self.table.frequency, terms.terms, 1)
-        residuals = None if contents is None else partial(self.operands.decide, contents)
         found = match(self.index, Batch(terms.starts, terms.terms, boxes), threads, residuals)
         self.looked_at += found.candidates
         return found
@@ -387,15 +415,18 @@ class IndexedSubscriptions:
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these owners at least, and the rank of each owner there.
 
-        The order of all ids is computed when that pays, and kept until the ids change.
+        The order of all ids is computed when as many have been asked for one by one, and kept until
+        the ids change.
         """
         count = len(self.owners.ids)
-        if self._order is None and len(owners) < count // 4:
+        self._named += len(owners)
+        if self._order is None and self._named < count:
             some = np.unique(owners)
             return in_order(self.owners.ids.take(some), some, count)
         if self._order is None:
             everyone = self.owners.live()
             self._order = in_order(self.owners.ids.take(everyone), everyone, count)
+            self._named = 0
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
@@ -457,10 +488,3 @@ class IndexedSubscriptions:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
-
-
-def _with_term(texts: TextBatch, term: Int32s) -> TextBatch:
-    """Add one term to each text."""
-    starts, terms = texts
-    more = np.arange(len(starts), dtype=np.int64)
-    return TextBatch(starts + more, np.insert(terms, starts[:-1], np.repeat(term, len(starts) - 1)))

@@ -57,8 +57,9 @@ def _at_once(
     core: EventCore, op: str, given: CheckedEvents, changes: EngineChanges
 ) -> pa.Table | None:
     """Apply whole columns; None, without any change, if a row has to be applied on its own."""
-    from nearcast.engine.bulk import publish_columns, subscribe_columns
+    from nearcast.engine.bulk import subscribe_columns
     from nearcast.engine.moving import move_columns
+    from nearcast.engine.publishing import publish_columns
 
     ways = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
     return ways[op](cast("Indexed", core), given, changes)
@@ -66,7 +67,7 @@ def _at_once(
 
 def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
-    given = CheckedEvents(table, op)
+    given = CheckedEvents(table, op, with_properties=not core.plain)
     for row, invalid in given.errors.items():
         raise invalid.inside(f"row {row}") if isinstance(invalid, InvalidValue) else invalid
     if not core.plain and len(given):

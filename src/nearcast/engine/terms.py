@@ -153,6 +153,16 @@ class TextBatch(NamedTuple):
     terms: Int32s
 
 
+class TermLookup(NamedTuple):
+    """What a kernel needs to find terms and keys, and to write each once a message."""
+
+    slots: Slots
+    secret: Secret
+    seen: Int64s  # by number: the message that had it last
+    mark: int  # the number of the first message
+    plain: bool  # whether the terms of ASCII texts are their letters and digits
+
+
 class KeptTerms(NamedTuple):
     """Terms by number: their letters (None where only hashes are known), hashes, and the secret."""
 
@@ -247,6 +257,21 @@ class TermIds:
         found = [id for term in wanted if (id := get(term)) is not None]
         rest = self._find([term for term in wanted if term not in self._ids])
         return np.concatenate([np.array(found, np.int32), rest[rest >= 0]])
+
+    @property
+    def analyser(self) -> Analyser:
+        """What makes terms of texts."""
+        return self._analyser
+
+    def lookup(self, messages: int) -> TermLookup:
+        """What a kernel needs to find the terms of some messages."""
+        self.settle()
+        mark, self._mark = self._mark, self._mark + messages
+        return TermLookup(self._slots, self._secret, self._seen, mark, self._plain)
+
+    def hashed(self, strings: list[str]) -> Slots:
+        """The hashes of strings, as kernels make them of bytes."""
+        return self._hashed(strings)
 
     def lend(self, terms: Iterable[str]) -> Int32s:
         """The numbers of the terms of an active message, lent until `take_back`."""

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from math import inf
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from nearcast.arrays.types import Floats
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.engine.ends import MessageEnds
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
+from nearcast.events.properties import PropertyColumn
+from nearcast.events.values import JsonObject
 from nearcast.text import Analyser
 from nearcast.topk import Window
 
@@ -38,7 +39,11 @@ class Columns:
     ttl: Floats | None = None  # None if none of them has an end
     number: int = 0
     row: int = 0
-    properties: list[Any] | None = None  # None if none of them has properties
+    properties: PropertyColumn | None = None  # None if none of them has properties
+
+    def objects(self) -> list[JsonObject | None] | None:
+        """The properties of all messages, decoded."""
+        return None if self.properties is None else self.properties.objects()
 
     def arrived(self, row: int) -> ArrivedMessage:
         """Create the object of one message."""
@@ -48,6 +53,19 @@ class Columns:
         properties = None if self.properties is None else self.properties[row]
         message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl, properties=properties)
         return ArrivedMessage(message, self.number + row, at, self.analyser.tokens(text))
+
+    def take(self, rows: Int64s) -> Columns:
+        """Some messages, in their order; their numbers are no longer those of their rows."""
+        return Columns(
+            [self.ids[row] for row in rows.tolist()],
+            self.texts.take(pa.array(rows)),
+            self.points[rows],
+            [self.at[row] for row in rows.tolist()],
+            self.analyser,
+            None if self.ttl is None else self.ttl[rows],
+            self.number,
+            properties=None if self.properties is None else self.properties.take(rows),
+        )
 
     def part(self, start: int, stop: int) -> Columns:
         """The messages of some rows."""
@@ -60,7 +78,7 @@ class Columns:
             self.analyser,
             None if self.ttl is None else self.ttl[rows],
             self.number + start,
-            properties=None if self.properties is None else self.properties[rows],
+            properties=None if self.properties is None else self.properties.part(start, stop),
         )
 
 
@@ -189,12 +207,7 @@ class SlidingWindow:
             self.extend(columns)
             self.slide(last)
             return
-        until = self._ends.next_end(self._oldest)
-        if columns.ttl is not None:
-            active = np.flatnonzero(columns.ttl)
-            ends = np.array(columns.at, np.float64)[active] + columns.ttl[active]
-            until = min(until, float(ends.min(initial=inf)))
-        if until > last:  # none ends meanwhile
+        if self._first_end(columns) > last:  # none ends meanwhile
             columns.row = max(0, rows - most)  # earlier ones would leave the window at once
             self.extend(columns)
             self._forget(len(self) - most)
@@ -204,25 +217,59 @@ class SlidingWindow:
             self.extend(columns.part(row, row + 1))
             self.slide(columns.at[row])
 
+    def enter_again(self, columns: Columns, most: int) -> None:
+        """Append messages of a table, some with ids that are there or come twice.
+
+        One whose id comes again leaves the window. Which messages are displaced depends on how many
+        ids came after theirs, and so not on when others were replaced, unless some end meanwhile.
+        """
+        latest = {id: row for row, id in enumerate(columns.ids)}
+        if len(self) + len(latest) > most and self._first_end(columns) <= columns.at[-1]:
+            for row, id in enumerate(columns.ids):
+                self.slide(columns.at[row])
+                self.take_out(id)
+                self.extend(columns.part(row, row + 1))
+                self.slide(columns.at[row])
+            return
+        self._take_out(list(self._numbers.keys() & latest.keys()))
+        if len(latest) < len(columns.ids):
+            columns = columns.take(np.array(sorted(latest.values())))
+        self.enter(columns, most)
+
+    def _first_end(self, columns: Columns) -> float:
+        """When the first message ends, of those that are there and of a table."""
+        until = self._ends.next_end(self._oldest)
+        if columns.ttl is not None:
+            active = np.flatnonzero(columns.ttl)
+            ends = np.array(columns.at, np.float64)[active] + columns.ttl[active]
+            until = min(until, float(ends.min(initial=inf)))
+        return until
+
     def take_out(self, id: str) -> bool:
         """Remove the message with an id; False if there is none."""
-        number = self._numbers.pop(id, None)
-        if number is None:
+        if id not in self._numbers:
             return False
-        self._ending.pop(number, None)
-        self._holes += 1
+        self._take_out([id])
+        return True
+
+    def _take_out(self, ids: list[str]) -> None:
+        """Remove the messages with these ids, which are there."""
+        for id in ids:
+            self._ending.pop(self._numbers.pop(id), None)
+        self._holes += len(ids)
         self._pass_holes()
         if self._holes > len(self) + _WORTH_TIDYING:
             self._close_holes()
-        return True
 
     def slide(self, now: float) -> None:
         """Remove what has ended by `now`, then the oldest while they are too many or too old."""
+        most = self._window.count
+        if not self._ending and most is not None and len(self._numbers) <= most and not self._ends:
+            return  # nothing ends, and there is room: as it is for most single messages
         for number in self._ends.due(now).tolist() if self._ending else ():
             if number in self._ending:
                 self.take_out(self._ending[number][0])
         while self._numbers:
-            most = self._window.count
             over = most is not None and len(self) > most
             if not over and self._is_recent(self._times[self._oldest - self._base], now):
                 break

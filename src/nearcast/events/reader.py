@@ -42,6 +42,7 @@ from nearcast.events.flat import (
 )
 from nearcast.events.foreign import is_foreign, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
+from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Subscription, Top
 from nearcast.geo import Box, Circle, Region, as_region, region_to_json
 from nearcast.geo.columns import plain_column
@@ -78,9 +79,14 @@ class CheckedEvents:
     In a table of one `op`, regions and points may have all forms of `nearcast.geo.columns`, a
     point may be two columns `lon` and `lat`, and a row of kind SUBSCRIBE may lack a query or a
     region.
+
+    With `with_properties` messages at points that have properties are no other events: these are
+    in `properties`.
     """
 
-    def __init__(self, table: pa.Table, op: str | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, op: str | None = None, *, with_properties: bool = False
+    ) -> None:
         count = len(table)
         if op is not None:
             table = with_points(table)
@@ -93,6 +99,9 @@ class CheckedEvents:
         self.others: dict[int, Event] = {}
         self.ids, identified = ids_of(columns["id"])
         self.texts, worded = strings_of(columns["text"])
+        if op == names.PUBLISH and self.texts.null_count:
+            absent = ~present(columns["text"])
+            self.texts, worded = pc.fill_null(self.texts, ""), worded | absent
         self.queries, asking = strings_of(columns["query"])
         self.points, placed = points_of(columns["point"])
         self.at, timed = _seconds(columns["at"])
@@ -105,7 +114,11 @@ class CheckedEvents:
         does = _codes(columns["op"], op)
         more = {name: present(columns[name]) for name in ("properties", "filter", "meta", "ops")}
         publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
-        publishes &= ~more["properties"]
+        self.properties: PropertyColumn | None = None
+        if with_properties and more["properties"].any():
+            publishes &= self._take_properties(columns["properties"]) | ~more["properties"]
+        else:
+            publishes &= ~more["properties"]
         unending = ~present(columns["ttl"])
         wordless = ~present(columns["query"]) if self._foreign else np.zeros(count, np.bool_)
         subscribes = sound & (does == _SUBSCRIBE) & (asking | wordless) & unending
@@ -133,6 +146,14 @@ class CheckedEvents:
             if anywhere.any() and not in_region.any():
                 self.shapes = no_regions(count)
         self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
+
+    def _take_properties(self, column: pa.Array) -> Mask:
+        """Keep properties that are given as text, and say which are valid beyond doubt."""
+        texts, _ = strings_of(column)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return np.zeros(len(column), np.bool_)
+        self.properties = PropertyColumn(texts)
+        return self.properties.values.flat
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -191,7 +212,7 @@ class CheckedEvents:
     def _put(self, row: int, event: Event) -> tuple[str, str | None, str | None]:
         """Write an event to its row, apart from its strings, which are returned."""
         self.at[row] = np.nan if event.at is None else event.at
-        if _has_more(event):
+        if _has_more(event) and not self._holds(event):
             self.kinds[row], self.others[row] = OTHER, event
             return id_of(event), None, None
         match event:
@@ -212,6 +233,12 @@ class CheckedEvents:
                 return id, None, None
         self.kinds[row] = UNSUBSCRIBE
         return id_of(event), None, None
+
+    def _holds(self, event: Event) -> bool:
+        """Whether an event is a message at a point, with properties that are among ours."""
+        if self.properties is None or not isinstance(event, Publish):
+            return False
+        return event.message.point is not None
 
     def _place(self, row: int, point: Any, region: Region | None) -> None:
         self.points[row] = np.nan if point is None else point
@@ -251,7 +278,8 @@ class CheckedEvents:
             region = None if absent else self.region(row)
             if kind <= RANGE:
                 ttl = 0.0 if np.isnan(ttl) else ttl
-                yield Publish(Message(id, text, point, region, at, ttl))  # type: ignore[arg-type]  # a box
+                given = None if self.properties is None else self.properties[row]
+                yield Publish(Message(id, text, point, region, at, ttl, given))  # type: ignore[arg-type]  # a box
             elif kind in (MOVE, SHIFT):
                 yield Move(id, region, point, at)
             else:

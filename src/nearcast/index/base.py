@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.owners import owners_once
 from nearcast.index.table import RESIDUAL, SHARED, Table
 
 
@@ -166,11 +167,9 @@ def _settle(table: Table, pairs: Pairs, residuals: Residuals | None) -> Matches:
     owners = rows.owner[pairs.rows]
     if not (table.shared and (rows.flags[pairs.rows] & SHARED).any()):
         return Matches(pairs.messages, owners, pairs.candidates)
-    key = (pairs.messages.astype(np.int64) << 32) | owners
-    key = np.unique(key)
-    return Matches(
-        (key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32), pairs.candidates
-    )
+    messages = np.empty(len(owners), np.int32)
+    count = owners_once(pairs.messages, pairs.rows, rows.owner, rows.flags, messages, owners)
+    return Matches(messages[:count], owners[:count], pairs.candidates)
 
 
 Scanner = Callable[[int, Int32s, Int32s], tuple[int, int, int]]

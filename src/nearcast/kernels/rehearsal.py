@@ -24,6 +24,7 @@ def rehearse(index: str) -> None:
     if index in _done:
         return
     _done.add(index)
+    _operands(Engine(index=index))
     for seconds in (None, 5.0):
         engine = Engine(index=index, window_seconds=seconds)
         for events in _events():
@@ -76,6 +77,20 @@ def _events() -> list[list[Event]]:
     more: list[Event] = [Publish(Message(f"n{n}", "a c", point, at=50.0 + n)) for n in range(16)]
     return [some, *([event] for event in alone), together, *([each] for each in ranked), more,
             [Unsubscribe("top"), Unsubscribe("box")]]  # fmt: skip
+
+
+def _operands(engine: Engine) -> None:
+    """Run what phrases, prefixes, properties and objects that move need."""
+    queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
+    for number, query in enumerate(queries):
+        engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
+    given = ['{"price": 2.5, "kind": "X", "tags": [1, true]}', None, '{"kind": {"x": 1}}'] * 8
+    ids, texts = [f"o{n % 20}" for n in range(len(given))], ["ab b a", "é", ""] * 8
+    points = [[0.0, 0.0]] * len(given)
+    columns = {"id": ids, "text": texts, "point": points, "properties": given}
+    engine.publish_table(pa.table({**columns, "ttl": np.full(len(given), 5.0)}))
+    for number in range(len(queries)):
+        engine.unsubscribe(f"{number}o")
 
 
 def _many_terms(engine: Engine) -> None:

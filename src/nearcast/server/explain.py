@@ -17,7 +17,17 @@ from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import EVERYTHING, Content, Operand, parse_bag, parse_query
+from nearcast.text import (
+    EVERYTHING,
+    Conjunct,
+    Content,
+    Equals,
+    Operand,
+    Phrase,
+    Prefix,
+    parse_bag,
+    parse_query,
+)
 
 routes = Routes()
 
@@ -92,6 +102,7 @@ def _asked(asked: str | None, message: Message, settings: Settings) -> dict[str,
                 "excluded": _found(each.excluded, terms),
                 "having": _holding(each.having, content),
                 "lacking": _holding(each.lacking, content),
+                "found_by": _found_by(each),
             }
             for each in query.conjuncts
         ],
@@ -100,6 +111,14 @@ def _asked(asked: str | None, message: Message, settings: Settings) -> dict[str,
 
 def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]]:
     return [{"term": term, "found": term in terms} for term in sorted(wanted)]
+
+
+def _found_by(alternative: Conjunct) -> str:
+    """What an index finds an alternative by; without terms, all near the message are looked at."""
+    exact = (Prefix, Phrase, Equals)
+    if alternative.required or any(isinstance(each, exact) for each in alternative.having):
+        return "terms"
+    return "property" if alternative.having else "place"
 
 
 def _holding(operands: tuple[Operand, ...], content: Content) -> list[dict[str, Any]]:
@@ -141,7 +160,7 @@ def _ranked(subscription: Subscription, message: Message, settings: Settings) ->
         "matches": not set(wanted).isdisjoint(tokens),
         "terms": sorted(set(tokens)),
         "alternatives": [
-            {"required": [each], "excluded": [], "having": [], "lacking": []}
+            {"required": [each], "excluded": [], "having": [], "lacking": [], "found_by": "terms"}
             for each in _found(frozenset(wanted), frozenset(tokens))
         ],
     }

@@ -137,6 +137,14 @@ class _StateCollector(Collector):
             "Subscriptions that the index looked at; over nearcast_publishes, those of a match.",
             total("candidates"),
         )
+        broad = GaugeMetricFamily(
+            "nearcast_broad_alternatives",
+            "Alternatives of queries that no term narrows down: found by place, or by a property.",
+            labels=["found_by"],
+        )
+        broad.add_metric(["place"], total("found_by_place"))
+        broad.add_metric(["property"], total("found_by_property"))
+        yield broad
         closed = CounterMetricFamily(
             "nearcast_connections_closed",
             "Connections that were not served: too many, or a request that did not arrive.",

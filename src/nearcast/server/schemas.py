@@ -268,6 +268,10 @@ SCHEMAS: dict[str, Schema] = {
                                 "excluded": {"type": "array", "items": _TERM},
                                 "having": {"type": "array", "items": _HELD},
                                 "lacking": {"type": "array", "items": _HELD},
+                                "found_by": {
+                                    "type": "string",
+                                    "enum": ["terms", "property", "place"],
+                                },
                             }
                         ),
                     },

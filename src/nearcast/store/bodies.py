@@ -240,7 +240,9 @@ def _own_columns(bodies: ColumnBodies) -> pa.RecordBatch | None:
         pa.array(own.points[:, 1]),
         pa.array(own.at),
         pa.nulls(count, pa.float64()) if own.ttl is None else pa.array(own.ttl),
-        pa.nulls(count, pa.binary()),
+        pa.nulls(count, pa.binary())
+        if own.properties is None
+        else own.properties.members().cast(pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_BODIES)
 

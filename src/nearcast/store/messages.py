@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from nearcast.engine.changes import AcceptedMessage, PublishedColumns, WithdrawnMessage
 from nearcast.errors import DamagedStoreError
 from nearcast.events import Message
+from nearcast.events.properties import PropertyColumn
 from nearcast.geo import Box, region_from_json, region_to_json
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
@@ -109,7 +110,9 @@ class MessageStore:
             pa.array(points[:, 1]),
             pa.array(some.at[skip:]),
             pa.array(np.zeros(total - skip) if some.ttl is None else some.ttl),
-            pa.nulls(total - skip, pa.binary()),
+            pa.nulls(total - skip, pa.binary())
+            if some.properties is None
+            else some.properties.texts.slice(skip).cast(pa.binary()),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
@@ -175,10 +178,13 @@ def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
     active = np.flatnonzero(ttl)
     texts = some.texts.take(pa.array(active)).to_pylist()
     columns = (active, some.at[active], ttl[active], *some.points[active].T)
-    for text, row, at, life, lon, lat in zip(
-        texts, *(column.tolist() for column in columns), strict=True
+    more: list[str | None] = [None] * len(active)
+    if some.properties is not None:
+        more = some.properties.take(active).members().to_pylist()
+    for text, beside, row, at, life, lon, lat in zip(
+        texts, more, *(column.tolist() for column in columns), strict=True
     ):
-        rest = (None,) * 5
+        rest = (None, None, None, None, beside)
         yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *rest)
 
 
@@ -255,17 +261,18 @@ def messages_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Message]:
 
 
 def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
-    """The messages of some rows as columns, if none has properties, or a text that is not UTF-8."""
-    if batch.column("properties").null_count < len(batch):
-        return None
+    """The messages of some rows as columns, if none has a text that is not UTF-8."""
+    given, properties = batch.column("properties"), None
     try:
         texts = batch.column("text").cast(pa.string())
+        if given.null_count < len(batch):
+            properties = PropertyColumn(given.cast(pa.string()))
     except pa.ArrowInvalid:
         return None
     ids = batch.column("id").to_pylist()
     lons, lats, at, ttl = (batch.column(name).to_numpy() for name in ("lon", "lat", "at", "ttl"))
     return PublishedColumns(
-        0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None
+        0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None, properties
     )
 
 

@@ -30,6 +30,7 @@ from nearcast.text._letters import (
 )
 from nearcast.text.analyser import DEFAULT, Analyser
 from nearcast.text.columns import buffers, not_ascii
+from nearcast.text.keys import LONGEST_PHRASE
 
 TERM, PHRASE, PREFIX, EXISTS, STRING, FLAG, TRUTH, NUMBER = range(8)
 """Kinds of members; TRUTH is a string that reads as true or false, and is in quotes."""
@@ -37,7 +38,7 @@ LESS, AT_MOST, MORE, AT_LEAST, BETWEEN = range(8, 13)
 """Further kinds: properties that are compared with numbers."""
 BEGIN, END, NAME, NAME_END, KEY, KEY_END = range(6)
 """What `spans` has: letters or value, the name of a property, and the key (see `keys`)."""
-INEXACT = (1 << PHRASE) | (1 << TRUTH) | (1 << NUMBER) | (0b11111 << LESS)
+INEXACT = (1 << TRUTH) | (1 << NUMBER) | (0b11111 << LESS)
 """The kinds, as bits, of which a residual predicate has to decide even where the key is there."""
 
 _MOST_MEMBERS, _MOST_CLAUSES, _DEEPEST = 48, 32, 6
@@ -161,6 +162,8 @@ def _write_key(data: Bytes, keys: Bytes, used: int, spans: Int64s, place: int, k
     spans[place, KEY] = used
     keys[used] = 0
     mark = 63  # ?
+    if kind == PHRASE:
+        return _write_phrase(data, keys, used, spans, place)
     if kind == PREFIX:
         mark = 94  # ^
     elif kind == NUMBER:
@@ -184,6 +187,33 @@ def _write_key(data: Bytes, keys: Bytes, used: int, spans: Int64s, place: int, k
             used += 2
     spans[place, KEY_END] = used
     return used
+
+
+@inner
+def _write_phrase(data: Bytes, keys: Bytes, used: int, spans: Int64s, place: int) -> int:
+    """Write the key of a phrase: its terms with a blank between two of them."""
+    keys[used + 1] = 126  # ~
+    used += 2
+    first = used
+    begin = spans[place, BEGIN]
+    for at in range(begin, spans[place, END]):
+        if is_alnum(data[at]):
+            if used > first and not is_alnum(data[at - 1]):
+                keys[used] = 32
+                used += 1
+            keys[used] = small(data[at])
+            used += 1
+    spans[place, KEY_END] = used
+    return used
+
+
+@inner
+def tokens_in(data: Bytes, begin: int, end: int) -> int:
+    """Return how many terms a span has; no letter or digit stands right before it."""
+    tokens = 0
+    for at in range(begin, end):
+        tokens += is_alnum(data[at]) and not is_alnum(data[at - 1])
+    return tokens
 
 
 @inner
@@ -452,11 +482,8 @@ def _read(
                         good = False
                         break
                     begin, end, kind, at = at + 1, close, PHRASE, close + 1
-                    tokens = 0
-                    for place in range(begin, end):
-                        if is_alnum(data[place]) and not is_alnum(data[place - 1]):
-                            tokens += 1
-                    if tokens == 0:
+                    tokens = tokens_in(data, begin, end)
+                    if tokens == 0 or tokens > LONGEST_PHRASE:
                         good = False
                         break
                 else:
@@ -474,8 +501,7 @@ def _read(
                         break
                     if number == members:
                         members += 1
-                        if kind == PREFIX:
-                            key_used = _write_key(data, keys, key_used, spans, base + number, kind)
+                        key_used = _write_key(data, keys, key_used, spans, base + number, kind)
                     bits = one << np.uint64(number)
                 if tokens == 1 or (tokens > 1 and not negative):
                     place = begin

@@ -11,21 +11,24 @@ a term that some query asks for. What satisfies an operand has its keys.
 | `price:5`           | name and number            | no    |
 | `price:*`           | the name                   | yes   |
 | `price:<5`          | the name                   | no    |
-| `"red wine"`        | none: its terms are enough | no    |
+| `"red wine"`        | the terms side by side     | up to four terms |
 
 Of an exact operand the converse is true too: what has its key satisfies it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nearcast.text.dnf import Conjunct
-from nearcast.text.operands import Equals, Exists, Operand, Prefix, Within, fold
+from nearcast.text.operands import Equals, Exists, Operand, Phrase, Prefix, Within, fold
 
 EVERYONE = "\0*"
 """The key of every message."""
 TRUTHS = ("false", "true")
+LONGEST_PHRASE = 4
+"""How many terms of a phrase are one key."""
 
 
 def is_key(term: str) -> bool:
@@ -46,6 +49,11 @@ def string_key(name: str, text: str) -> str:
 def number_key(name: str, number: str | None) -> str:
     """The key of all that has a property with a number, as `number_text` writes it."""
     return f"\0#{name}\0{number}"
+
+
+def phrase_key(terms: Sequence[str]) -> str:
+    """The key of all that has some terms side by side."""
+    return "\0~" + " ".join(terms)
 
 
 def name_key(name: str) -> str:
@@ -74,6 +82,10 @@ def keys_of(operand: Operand) -> list[str]:
             return [number_key(name, number_text(number))]
         case Within(name=name) | Exists(name=name):
             return [name_key(name)]
+        case Phrase(terms) if len(terms) <= LONGEST_PHRASE:
+            return [phrase_key(terms)]
+        case Phrase(terms):
+            return [phrase_key(terms[:LONGEST_PHRASE]), phrase_key(terms[-LONGEST_PHRASE:])]
     return []
 
 
@@ -83,16 +95,19 @@ def required_strings(conjunct: Conjunct) -> list[str]:
     return sorted(conjunct.required) + sorted(keys) or [EVERYONE]
 
 
-def has_residual(conjunct: Conjunct) -> bool:
-    """Whether terms and keys do not say exactly what a conjunct asks for."""
-    return bool(conjunct.lacking) or not all(map(_is_exact, conjunct.having))
+def excluded_strings(conjunct: Conjunct) -> list[str]:
+    """The terms, and the keys of exact operands, that a message must not have; terms first."""
+    keys = {key for one in conjunct.lacking if is_exact(one) for key in keys_of(one)}
+    return sorted(conjunct.excluded) + sorted(keys)
 
 
-def _is_exact(operand: Operand) -> bool:
+def is_exact(operand: Operand) -> bool:
     """Whether a message that has the key of an operand satisfies it."""
     match operand:
         case Prefix() | Exists():
             return True
         case Equals(_, text, None, flag):
             return flag is not None or fold(text) not in TRUTHS
+        case Phrase(terms):
+            return len(terms) <= LONGEST_PHRASE
     return False

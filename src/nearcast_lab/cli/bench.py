@@ -16,6 +16,7 @@ from nearcast_lab.cli import (
     bench_engine,
     bench_match,
     bench_moving,
+    bench_operands,
     bench_partition,
     bench_serve,
     bench_spark,
@@ -48,6 +49,7 @@ bench.command("distribution")(bench_distribution.distribution)
 bench.command("engine")(bench_engine.engine)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
+bench.command("operands")(bench_operands.operands)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)

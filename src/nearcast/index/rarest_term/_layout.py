@@ -37,6 +37,9 @@ RECORD = 8
 ROW, SECOND, THIRD, KEY = 4, 5, 6, 7
 NO_TERM = -1
 """In place of a second or third term. As an index it means the last word of a bitmap, all ones."""
+ROUND = -2
+"""In place of a third term: there is none, and the row is a circle. As an index it means the same
+as NO_TERM."""
 
 # A block: the planes x0 y0 x1 y1; in a leaf row, second, third, in a node the children's units;
 # and a last plane of single numbers.

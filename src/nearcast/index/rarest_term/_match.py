@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nearcast._jit import lean_kernel
@@ -24,6 +26,7 @@ from nearcast.index.rarest_term._layout import (
     CHILDREN,
     LEAF_RUN,
     RECORD,
+    ROUND,
     ROW,
     ROWS,
     SECOND,
@@ -33,6 +36,7 @@ from nearcast.index.rarest_term._layout import (
     THIRDS,
     RarestTermArrays,
 )
+from nearcast.index.rarest_term._round import INSIDE, OUTSIDE, UNSURE, compare_round
 from nearcast.index.table import Parts, Rows
 from nearcast.index.verify import Bitmap, accepts_box, accepts_place, accepts_text
 
@@ -58,8 +62,9 @@ def match_batch(
     The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. The last
     word of `bitmap` is all ones, the others, which have a bit for each term, are zero before and
     after. `queue` is scratch. Without `shapes` all rows are plain boxes, and the check of circles
-    and polygons need not even be compiled. Gives the next message, the pairs written, the records
-    looked at, and whether it stopped for want of room in the queue.
+    and polygons need not even be compiled; most circles are decided by their records. Gives the
+    next message, the pairs written, the records looked at, and whether it stopped for want of room
+    in the queue.
     """
     runs, memory, ints = state.runs, state.memory, state.ints
     known = 64 * (len(bitmap) - 1)
@@ -77,6 +82,10 @@ def match_batch(
         east_lo, east_hi = rounded_down(east), rounded_up(east)
         north_lo, north_hi = rounded_down(north), rounded_up(north)
         first, last = starts[message], starts[message + 1]
+        at_point, sine, cosine = False, 0.0, 0.0
+        if shapes is not None and west == east and south == north:
+            at_point, sine = True, math.sin(math.radians(south))
+            cosine = math.cos(math.radians(south))
         # Set the bits of the terms.
         for at in range(first, last):
             term = wide(terms[at])
@@ -137,11 +146,22 @@ def match_batch(
                                 (x0 < east_lo) & (y0 < north_lo) & (x1 > west_hi) & (y1 > south_hi)
                             ):
                                 row = row if row >= 0 else ~row
-                                if shapes is None:
+                                verdict = UNSURE
+                                if at_point and third == ROUND:
+                                    verdict = compare_round(
+                                        memory, base, 1, west, south, sine, cosine
+                                    )
+                                if verdict == OUTSIDE:
+                                    continue
+                                if verdict == INSIDE:
+                                    near = True
+                                elif shapes is None:
                                     near = accepts_box(rows.box, row, west, south, east, north)
                                 else:
                                     near = accepts_place(shapes, row, west, south, east, north)
-                                if not near or not accepts_text(rows, row, bitmap):
+                                if verdict == UNSURE and not (
+                                    near and accepts_text(rows, row, bitmap)
+                                ):
                                     continue
                             messages[written] = message
                             found[written] = row
@@ -199,14 +219,22 @@ def match_batch(
                 written += bit_count(sure)
                 mask ^= sure
                 while mask:
-                    row = wide(ints[base + ROWS + lowest(mask)])
+                    lane = base + lowest(mask)
+                    row = wide(ints[lane + ROWS])
                     mask &= mask - 1
                     row = row if row >= 0 else ~row
-                    if shapes is None:
+                    verdict = UNSURE
+                    if at_point and ints[lane + THIRDS] == ROUND:
+                        verdict = compare_round(memory, lane, LANES, west, south, sine, cosine)
+                    if verdict == OUTSIDE:
+                        continue
+                    if verdict == INSIDE:
+                        near = True
+                    elif shapes is None:
                         near = accepts_box(rows.box, row, west, south, east, north)
                     else:
                         near = accepts_place(shapes, row, west, south, east, north)
-                    if near and accepts_text(rows, row, bitmap):
+                    if verdict == INSIDE or (near and accepts_text(rows, row, bitmap)):
                         messages[written] = message
                         found[written] = row
                         written += 1

@@ -6,7 +6,7 @@ from nearcast._jit import inner_inlined
 from nearcast.arrays.lanes import prefetch, rounded_down, rounded_up
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD
+from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROUND, ROW, SECOND, THIRD
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Parts
 
 _MORE_THAN_ANY = 2**62
@@ -50,7 +50,10 @@ def write_record(
     write_box(rows.box, row, memory, at)
     required = rows.required[row]
     key, second, third = rarest_terms(rows.terms, rows.first[row], required, frequency)
-    exact = required > 3 or rows.flags[row] & (CIRCLE | POLYGON | EXCLUDES) != 0
+    flags = rows.flags[row]
+    if required < 3 and flags & (CIRCLE | POLYGON | EXCLUDES) == CIRCLE:
+        third = wide(ROUND)
+    exact = required > 3 or flags & (CIRCLE | POLYGON | EXCLUDES) != 0
     ints[at + ROW] = ~row if exact else row
     ints[at + SECOND] = second
     ints[at + THIRD] = third

@@ -219,6 +219,19 @@ class RarestTerm:
         with self._work.borrow(terms) as scratch:
             return scratch.collect(match_batch, self._state, table.parts, shapes, batch)
 
+    def match_point(self, terms: Int32s, lon: float, lat: float) -> tuple[Int32s, int]:
+        """Find the rows that match one message at a point, and say how many were looked at.
+
+        The same as `candidates`, without what only pays for many messages.
+        """
+        table = self.table
+        shapes = table.rows if table.has_shapes else None
+        known = max(len(table.frequency), len(self._state.runs) // 2)
+        scratch = self._work.take(known)
+        found = scratch.match_point(match_batch, self._state, table.parts, shapes, terms, lon, lat)
+        self._work.give_back(scratch)
+        return found
+
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
         state, counts = self._state, self._state.counts
