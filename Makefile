@@ -44,11 +44,12 @@ unit: $(VENV)/.dev kernels
 kernels: $(VENV)/.core
 	@$(BIN)/nearcast kernels build --all
 
-# The long runs, the tests with the lowest versions of all dependencies, then the search for examples
-# that break a property: `make soak SEARCH_MINUTES=60`. What one finds does not keep the others from
-# looking.
+# The long runs, simulated worlds by many seeds, the tests with the lowest versions of all
+# dependencies, then the search for examples that break a property: `make soak SEEDS=10000
+# SEARCH_MINUTES=60`. What one finds does not keep the others from looking.
 soak: $(VENV)/.dev kernels
 	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
+	$(BIN)/python tests/soak/simulate.py --seeds $(or $(SEEDS),10000) || found=1; \
 	$(MAKE) --silent lowest || found=1; \
 	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
 

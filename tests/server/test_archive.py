@@ -89,6 +89,7 @@ def publish(archived: Archived, server: Served, number: int) -> None:
 def test_restored_to_a_time_between_two_commits(archived: Archived) -> None:
     with archived.serving() as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
+        settled(server)
         for number in range(1, 5):
             publish(archived, server, number)
         server.http.delete("/v1/subscriptions/s1")
@@ -220,6 +221,7 @@ def test_restoring_begins_another_history(archived: Archived) -> None:
     """A server that goes on from the past has a chain of its own in the same archive."""
     with archived.serving() as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
+        settled(server)
         publish(archived, server, 1)
         publish(archived, server, 2)
         settled(server)

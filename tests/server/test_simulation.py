@@ -16,6 +16,11 @@ from nearcast.server.logs import set_up_logs
 from simulation.defects import DEFECTS, first_seed_that_finds
 from simulation.world import run_seed
 
+pytestmark = [  # a process that ends in the middle leaves things open
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+]
 SEEDS = 64
 AT_A_TIME = 8
 SOAK = Path(__file__).parents[1] / "soak" / "simulate.py"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx
 
 from nearcast.server.keys import KeyStore
+from nearcast.server.standby.follower import Follower, Place
 from patience import PATIENCE_S, wait_until
 from served import IPAD, SALE
 from server_pair import PairedServer, in_step, pair
@@ -104,3 +106,13 @@ def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
     finally:
         one.end()
         two.end()
+
+
+def test_a_tenant_that_is_not_copied_yet_is_not_caught_up() -> None:
+    """It has no commits that are counted, so that any standby would be as far."""
+    follower = object.__new__(Follower)
+    follower.places = {"red": Place()}
+    assert not asyncio.run(follower.reach({"red": 0}, 0.0))
+    follower.places["red"].note(own=1)
+    assert asyncio.run(follower.reach({"red": 0}, 0.0))
+    assert not asyncio.run(follower.reach({"red": 2}, 0.0))

@@ -14,8 +14,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
-from nearcast.server.logs import set_up_logs  # noqa: E402
-from simulation.world import run_seed  # noqa: E402
+from nearcast.server.logs import set_up_logs
+from simulation.world import run_seed
+
+
+def say(text: str) -> None:
+    """Write a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -31,15 +37,15 @@ def main() -> int:
     for count, seed in enumerate(range(given.first, given.first + given.seeds), 1):
         run = run_seed(seed)
         if given.events:
-            print(*run.events, sep="\n")
+            say("\n".join(run.events))
         if run.violation is not None:
             found += 1
-            print(run.told(), flush=True)
+            say(run.told())
         elif given.seeds <= 10:
-            print(seed, run.trace)
+            say(f"{seed} {run.trace}")
         minutes = (time.monotonic() - started) / 60
         if count % 50 == 0 or minutes > given.minutes:
-            print(f"{count} seeds, {found} broken, {minutes:.1f} minutes", flush=True)
+            say(f"{count} seeds, {found} broken, {minutes:.1f} minutes")
         if minutes > given.minutes:
             break
     return min(found, 1)

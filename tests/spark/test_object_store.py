@@ -16,10 +16,13 @@ from pyarrow import fs
 from boolean_logs import records, scanned
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
+from nearcast.server.archive.restore import restore_archive
 from nearcast.spark.events import table_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.paths import open_file, resolve
 from nearcast.spark.readers.landing import land_file
+from patience import wait_until
+from served import IPAD, SALE, serving
 from small_pipeline import Small, churn
 
 BUCKET = "s3a://events"
@@ -70,6 +73,20 @@ def test_a_log_is_landed_from_and_to_the_store(tmp_path: Path) -> None:
         assert pq.read_table(file).equals(table_of(records(log)))
     land_file(f"{BUCKET}/in/1.jsonl", f"{tmp_path}/1.parquet")
     assert pq.read_table(tmp_path / "1.parquet").num_rows == len(log)
+
+
+@pytest.mark.usefixtures("store")
+def test_the_archive_of_a_server_is_restored_from_the_store(tmp_path: Path) -> None:
+    root = f"{BUCKET}/archive"
+    with serving(tmp_path / "data", archive=root, archive_s=0.001) as server:
+        server.http.put("/v1/subscriptions/s1", json=IPAD)
+        server.post("/v1/messages", SALE | {"id": "m1"})
+        kept = server.updates()
+        wait_until(lambda: server.state.archive.lag()[0] == 0, "the archive")
+        assert server.state.archive.failures == 0
+    restore_archive(root, tmp_path / "restored", float("inf"))
+    with serving(tmp_path / "restored") as server:
+        assert server.updates() == kept
 
 
 class Stored(Small):

@@ -23,6 +23,7 @@ from nearcast.errors import StoreError
 from nearcast.events import Publish
 from nearcast.store.connect import open_writer
 from nearcast.store.schema import VERSION
+from nearcast.store.sums import sums_of
 
 AREA = Box(0, 0, 1, 1)
 _NOBODY = 65534
@@ -186,6 +187,7 @@ def test_damaged_columns_are_told_in_one_line(tmp_path: Path) -> None:
     connection.execute("UPDATE window_chunk SET data = zeroblob(100)")
     connection.commit()
     connection.close()
+    sums_of(path).unlink()
     with pytest.raises(StoreError, match=r"e\.nearcast: damaged columns .* from a backup"):
         Engine(index="rarest-term", path=path)
 
@@ -205,6 +207,7 @@ def test_a_file_of_a_later_release_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {VERSION + 7}")
     connection.close()
+    sums_of(path).unlink()
     with pytest.raises(StoreError, match=f"is of version {VERSION + 7}, this release reads up to"):
         Engine(index="rarest-term", path=path)
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from nearcast.store import Lineage, WebhookTable
 
-_SHOWN = 300  # subscriptions on the map of a notebook
-_LISTED = 10  # and in its table
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -370,21 +368,13 @@ class Engine:
         where = f"path={str(self._path)!r}" if self._path is not None else "in memory"
         if self._closed:
             return f"<Engine {where}, closed>"
-        subscriptions = "1 subscription" if len(self) == 1 else f"{len(self):,} subscriptions"
-        events = "1 event" if self.seq == 1 else f"{self.seq:,} events"
-        return f"<Engine {where}, {subscriptions}, {events}>"
+        return f"<Engine {where}, {len(self):,} subscriptions, {self.seq:,} events>"
 
     def _repr_html_(self) -> str:
         """Show what a notebook shows of it: some of its subscriptions, on a map and as a table."""
-        from html import escape
+        from nearcast.events.html import MOST_SHOWN, about_engine
 
-        from nearcast.events.html import as_html, map_of
-
-        about = f"<p>{escape(repr(self))}</p>"
-        if self._closed:
-            return about
-        some = self.page(limit=_SHOWN)
-        return about + map_of(some) + (as_html(some[:_LISTED]) or "")
+        return about_engine(repr(self), [] if self._closed else self.page(limit=MOST_SHOWN))
 
     def figures(self) -> dict[str, float]:
         """Figures for monitoring: sizes, and the rows that the index has looked at."""

@@ -11,6 +11,8 @@ from nearcast.events.values import Message, Result, Subscription, Update
 from nearcast.geo import Box, Circle, MultiPolygon, Polygon, Region
 
 MOST_ROWS = 50
+MOST_SHOWN = 300  # subscriptions of an engine on its map
+_LISTED = 10  # and in its table
 _WIDTH, _HEIGHT, _MARGIN = 640, 320, 14
 _METRES_PER_DEGREE = 111_195.0
 _SHAPE = 'fill="#0d8a80" fill-opacity=".12" stroke="#0d8a80"'
@@ -32,6 +34,11 @@ def as_html(things: Sequence[Any]) -> str | None:
     more = len(things) - len(rows)
     note = f"<p>{more:,} more</p>" if more else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+
+def about_engine(name: str, some: Sequence[Subscription]) -> str:
+    """Show an engine by its name and some of its subscriptions, on a map and as a table."""
+    return f"<p>{escape(name)}</p>" + map_of(some) + (as_html(some[:_LISTED]) or "")
 
 
 def map_of(subscriptions: Iterable[Subscription], messages: Iterable[Message] = ()) -> str:

@@ -243,7 +243,7 @@ class Store:
             with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
-            mark = self._mark()
+            mark = None if core is None else self._mark()
             with naming_file(self.path):
                 self._connection.close()
             if mark is not None:
@@ -253,7 +253,10 @@ class Store:
             self._lock.release()
 
     def _mark(self) -> str | None:
-        """Mark the file for its checksums, if it can still be written."""
+        """Mark the file for its checksums, if it can still be written.
+
+        One that could not be read gets none: it would pass for sound.
+        """
         if self._sound:
             with suppress(sqlite3.Error, StoreError), self._transaction(counted=False):
                 return mark_file(self._connection)

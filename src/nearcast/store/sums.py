@@ -46,7 +46,7 @@ def check_sums(path: Path) -> None:
             if found != sums and is_marked:
                 raise DamagedStoreError(
                     f"{path}: is damaged: it is not as it was when it was closed; restore it from "
-                    "a backup"
+                    f"a backup, or remove {place.name} if you changed it on purpose"
                 )
         place.unlink()
         to_disk(place.parent)

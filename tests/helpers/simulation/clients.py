@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -205,10 +206,8 @@ class Listener:
             if self.place == "standby":
                 others = [each.name for each in self.world.servers if each.name != target]
                 target = self.random.choice(others or [target])
-            try:
+            with suppress(ConnectionLost, TimeoutError):
                 await (self._talk(target) if self.socket else self._stream(target))
-            except (ConnectionLost, TimeoutError):
-                pass
             await asyncio.sleep(self.random.uniform(0.02, 0.6))
 
     def _path(self, path: str) -> str:
@@ -323,7 +322,7 @@ class Receivers:
         self.begin: dict[tuple[str, str], int] = {}
         self.secrets: dict[tuple[str, str], str] = {}
 
-    async def post(self, user: Any, url: str, headers: Any, body: bytes) -> int:
+    async def post(self, url: str, headers: Any, body: bytes) -> int:
         """Take a post, or fail before or after that."""
         draw, network = self.world.random, self.world.network
         await asyncio.sleep(network.delay())
@@ -335,7 +334,6 @@ class Receivers:
             return 503
         self._take(url, headers, body)
         await asyncio.sleep(network.delay())
-        del user
         return 204
 
     def _take(self, url: str, headers: Any, body: bytes) -> None:

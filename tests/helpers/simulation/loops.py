@@ -38,7 +38,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         """The virtual time."""
         return self.world.now
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         """Call something at a time; what is due at the same time keeps its order."""
@@ -46,7 +46,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self.world.count(), timer))
         return timer
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.Handle:
         """Call something from a thread; only one of them runs at a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -26,7 +27,7 @@ class Host(Protocol):
     app: Any
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(Exception):  # noqa: N818 - nothing is wrong with that
     """The connection has ended, or was never made."""
 
 
@@ -209,7 +210,8 @@ async def _talk(end: Endpoint, scope: dict[str, Any]) -> None:
         end.send(message)
 
     try:
-        await end.host.app(scope, receive, send)
+        with suppress(OSError):  # which a server of ASGI takes for the end of the connection
+            await end.host.app(scope, receive, send)
     finally:
         end.close()
 
@@ -345,8 +347,8 @@ class PeerSocket:
             raise ConnectionClosedError(None, None) from None
         if message["type"] == "websocket.close":
             raise ConnectionClosedError(None, None)
-        found = message.get("bytes")
-        return message["text"] if found is None else found
+        found: str | bytes | None = message.get("bytes")
+        return str(message["text"]) if found is None else found
 
 
 def _user() -> Any:

@@ -21,8 +21,8 @@ from nearcast.server.access import Authenticator
 from nearcast.server.app import create_app
 from nearcast.server.config import Config, Limits
 from nearcast.server.jobs import JobQueue
-from nearcast.server.state import ServerState
 from nearcast.server.standby import follower, peers
+from nearcast.server.state import ServerState
 from nearcast.store.store import Store
 from nearcast.store.wal import WriteAheadLog
 from simulation import disk
@@ -173,7 +173,8 @@ class _Posts:
 
     async def post(self, url: str, headers: Any, body: bytes) -> int:
         """Post once."""
-        return await self._user.world.receivers.post(self._user, url, headers, body)
+        world: World = self._user.world
+        return await world.receivers.post(url, headers, body)
 
     async def close(self) -> None:
         """Nothing is kept."""

@@ -159,7 +159,7 @@ class World:
         raise Violation(f"{server.name} is not ready after 100 s: {said.body!r}")
 
     def revive(self) -> None:
-        """Start whom a late crash has ended, who gave up, or who was replaced and follows nobody."""
+        """Start whom a late crash has ended, who gave up, or was replaced and follows nobody."""
         for each in self.servers:
             if each.failed or (each is not self.truth and each.follows is None):
                 each.crash()
@@ -196,7 +196,6 @@ class World:
                 fields["meta"] = {"tag": tag, "tenant": tenancy.name}
                 key = ("subscribe", id, tag)
                 while not tenancy.promises.acknowledged[key]:
-                    tenancy.promises.sent[key] = tenancy.promises.refused[key]
                     await publisher._send("PUT", f"/v1/subscriptions/{id}", fields, [key])
             names = ((), ("s0",), ("s1", "s2", "s3", "h0"))
             for number, chosen in enumerate(names):

@@ -138,8 +138,10 @@ class ArchiveChain:
         first = segment.commits[0].position
         self.files.write(f"{first:016d}{SEGMENT}", packed(segment))
 
-    def put_base(self, copy: Any, tenant: str, position: int, mark: str, time: float) -> None:
-        """Write the full copy from an open file, and then its head."""
+    def put_base(
+        self, copy: Any, tenant: str, position: int, mark: str, time: float
+    ) -> ArchiveHead:
+        """Write the full copy from an open file; with the head that it returns it is a chain."""
         digest, size = hashlib.sha256(), 0
 
         def fill(stream: Any) -> None:
@@ -150,7 +152,10 @@ class ArchiveChain:
                 stream.write(piece)
 
         self.files.fill(BASE, fill)
-        head = ArchiveHead(tenant, position, mark, time, size, digest.digest())
+        return ArchiveHead(tenant, position, mark, time, size, digest.digest())
+
+    def put_head(self, head: ArchiveHead) -> None:
+        """Make it a chain: from now on it is the one to restore from."""
         self.files.write(HEAD, packed(head))
 
     def copy_base(self, stream: Any) -> None:

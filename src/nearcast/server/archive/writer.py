@@ -26,6 +26,7 @@ from nearcast.errors import NearcastError, StateError
 from nearcast.server.archive.chains import (
     ArchiveChain,
     ArchivedCommit,
+    ArchiveHead,
     ArchiveSegment,
     ChainEnd,
     ServerArchive,
@@ -119,7 +120,7 @@ class TenantArchive:
         self.buffer = CommitBuffer(state.config.clock)
         self._chain: ArchiveChain | None = None
         self._end: ChainEnd | None = None
-        self._copying: asyncio.Task[tuple[ArchiveChain, ChainEnd]] | None = None
+        self._copying: asyncio.Task[tuple[ArchiveChain, ArchiveHead]] | None = None
         self._since: list[ArchivedCommit] = []  # written to the chain before, while it is copied
         self._begun = state.config.clock()
         self._turns = asyncio.Lock()
@@ -197,8 +198,8 @@ class TenantArchive:
         self._begun = now
         self._copying = asyncio.ensure_future(self._copy(now))
 
-    async def _copy(self, started: float) -> tuple[ArchiveChain, ChainEnd]:
-        """Write a full copy, and return the chain that begins with it."""
+    async def _copy(self, started: float) -> tuple[ArchiveChain, ArchiveHead]:
+        """Write a full copy, and return the chain that begins with it, still without its head."""
         data = self._state.config.data
         assert data is not None  # noqa: S101 - a server in memory has no archive
         folder = data / "outgoing"
@@ -210,7 +211,7 @@ class TenantArchive:
         finally:
             path.unlink(missing_ok=True)
 
-    def _put_base(self, path: Path, started: float) -> tuple[ArchiveChain, ChainEnd]:
+    def _put_base(self, path: Path, started: float) -> tuple[ArchiveChain, ArchiveHead]:
         with closing(sqlite3.connect(path)) as copy:
             (found,) = copy.execute("SELECT value FROM about WHERE key = 'position'").fetchone()
         place, _, mark = found.partition(" ")
@@ -220,32 +221,41 @@ class TenantArchive:
         time = times[0] if times else started
         chain = self._archive.new_chain(self.tenant.name, time)
         with path.open("rb") as file:
-            chain.put_base(file, self.tenant.name, position, mark, time)
-        return chain, ChainEnd(position, mark, time)
+            return chain, chain.put_base(file, self.tenant.name, position, mark, time)
 
     async def _take_over(self) -> None:
         """Go on with the chain whose full copy is done."""
         copying, self._copying = self._copying, None
         assert copying is not None  # noqa: S101 - the caller has looked
-        chain, end = copying.result()
+        chain, head = copying.result()
         if self.buffer.broken:
             return  # commits after the copy are missing
-        if self._end is not None and self._end.position < end.position:
+        if self._end is not None and self._end.position < head.position:
             self._copying = copying  # first the chain before has to reach it
             return
-        rest = [commit for commit in self._since if commit.position > end.position]
-        self._since.clear()
         if self._end is None:
-            self.buffer.drop_through(end.position)
+            self.buffer.drop_through(head.position)
+        rest = [commit for commit in self._since if commit.position > head.position]
+        # It has all that the chain before has when it is the one to restore from.
+        end = await asyncio.to_thread(self._complete, chain, head, rest)
+        self._since.clear()
         self._chain, self._end = chain, end
-        if rest:
-            self._end = await asyncio.to_thread(self._put, chain, end, rest)
-        log.info("archive has a full copy", tenant=self.tenant.name, position=end.position)
+        log.info("archive has a full copy", tenant=self.tenant.name, position=head.position)
         days = self._state.config.archive_days
         if days is not None:
             before = self._state.config.clock() - days * 86_400.0
             await asyncio.to_thread(self._archive.forget_before, self.tenant.name, before)
         await self._write()
+
+    def _complete(
+        self, chain: ArchiveChain, head: ArchiveHead, rest: list[ArchivedCommit]
+    ) -> ChainEnd:
+        """Add what was committed since the full copy, and then the head."""
+        end = ChainEnd(head.position, head.mark, head.time)
+        if rest:
+            end = self._put(chain, end, rest)
+        chain.put_head(head)
+        return end
 
     async def _write(self) -> None:
         """Write segments with all that is in the buffer."""

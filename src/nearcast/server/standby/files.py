@@ -18,7 +18,7 @@ def replace_file(path: Path, copy: Path, aside: Path | None) -> None:
             if old.exists():
                 _link(old, aside.with_name(aside.name + beside))
         to_disk(aside.parent)
-    for beside in ("-wal", "-shm"):
+    for beside in ("-wal", "-shm", "-sums"):
         path.with_name(path.name + beside).unlink(missing_ok=True)
     shutil.rmtree(path.with_name(f"{path.name}-index"), ignore_errors=True)
     copy.replace(path)

@@ -87,8 +87,12 @@ class Follower:
         """Wait until all tenants are as far as given, and return whether they are."""
 
         def there() -> bool:
+            # A tenant that nobody has copied yet has no numbers: its position is 0.
             places = self.places
-            return all(name in places and places[name].own >= p for name, p in positions.items())
+            return all(
+                name in places and places[name].own >= max(position, 1)
+                for name, position in positions.items()
+            )
 
         until = monotonic() + within_s
         while not there() and monotonic() < until:
