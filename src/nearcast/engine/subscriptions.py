@@ -78,6 +78,11 @@ class IndexedSubscriptions:
     def __contains__(self, id: str) -> bool:
         return self.owners.find(id) >= 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, ids, queries and predicates; without the index and the terms."""
+        return self.table.nbytes + self.owners.nbytes + self.operands.nbytes
+
     def find(self, id: str) -> BooleanSubscription | None:
         """Rebuild a subscription."""
         subscription = self.subscription(id)
