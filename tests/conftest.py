@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from examples import out_of_time, search_for_more, searching, wider
+from examples import draw_the_same, narrower, out_of_time, search_for_more, searching, wider
 
 # A JVM that lives for a minute spends most of it on optimising what it will not run again.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -45,6 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if searching(config):
         search_for_more(config, items)
         return
+    draw_the_same(items)
     of_folder: dict[str, list[pytest.Item]] = {}
     for item in items:
         of_folder.setdefault(_place_of(item), []).append(item)
@@ -70,10 +71,9 @@ def run_machine(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Runs a state machine that a test has made: how many examples, of how many steps."""
 
     def run(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> None:
-        chosen = settings(max_examples=examples, stateful_step_count=steps)
-        if searching(request.config):
-            chosen = wider(chosen)
-        run_state_machine_as_test(machine, settings=chosen)
+        change = wider if searching(request.config) else narrower
+        asked = settings(max_examples=examples, stateful_step_count=steps)
+        run_state_machine_as_test(machine, settings=change(asked))
 
     return run
 

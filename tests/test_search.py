@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import searching
+
 HERE = Path(__file__).parent
 PROPERTIES = """
 from hypothesis import given, strategies as st
@@ -50,6 +52,9 @@ def test_no_property():
 """
 
 
+drawn_here: set[int] = set()
+
+
 def drawn() -> list[tuple[int, str]]:
     """What a property test draws."""
     found = []
@@ -61,6 +66,15 @@ def drawn() -> list[tuple[int, str]]:
 
     note()
     return found
+
+
+@settings(max_examples=10)
+@given(number=st.integers())
+def test_the_suite_draws_half_of_what_is_asked_for_and_a_search_more(
+    number: int, pytestconfig: pytest.Config
+) -> None:
+    drawn_here.add(number)
+    assert len(drawn_here) <= (50 if searching(pytestconfig) else 5)
 
 
 def test_examples_do_not_depend_on_what_was_imported(

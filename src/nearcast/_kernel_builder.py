@@ -21,13 +21,19 @@ _building: dict[str, subprocess.Popen[bytes] | None] = {}
 _lock = Lock()
 
 
-def start(*parts: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start a process that compiles what parts of the package need, and notes that it did."""
+def start(
+    *parts: str, errors: IO[bytes] | int = subprocess.DEVNULL, shared: str = ""
+) -> subprocess.Popen[bytes]:
+    """Start a process that compiles what parts of the package need, and notes that it did.
+
+    Processes with the same `shared` folder divide the parts among them.
+    """
+    sharing = [f"--shared={shared}"] if shared else []
     target = _kernel_files.baseline()
     environment = os.environ | ({} if target is None else target.environment)
     environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
     return subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
-        [sys.executable, "-m", "nearcast.kernels", *parts],
+        [sys.executable, "-m", "nearcast.kernels", *sharing, *parts],
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
     )  # fmt: skip
 

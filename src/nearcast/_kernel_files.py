@@ -79,13 +79,19 @@ def _version(package: str) -> str:
         return "none"
 
 
-@cache
 def stamp(beside: Path | None = None) -> str:
     """A hash of all sources of kernels, and of what else they depend on.
 
     A kernel holds code of many files, so a change to any of them makes another stamp. `beside` is a
     source outside this distribution, or another package, that has kernels too.
+
+    A process keeps the stamp of the sources that it started with: what it compiles is made of them.
     """
+    return _stamp(beside)
+
+
+@cache
+def _stamp(beside: Path | None) -> str:
     digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
     for name, text in sorted(_sources().items()):
         digest.update(f"{name} {text}".encode())

@@ -12,6 +12,7 @@ import pytest
 from nearcast import _kernel_files
 from nearcast.cli.main import main
 from nearcast.kernels import build as build_module
+from nearcast.kernels.__main__ import main as build_parts
 from nearcast.kernels.names import PARTS
 
 
@@ -71,7 +72,7 @@ def test_a_part_that_does_not_compile_is_told_with_its_reason(
 ) -> None:
     """And the processes of the others are ended."""
 
-    def fails(*parts: str, errors: object) -> object:
+    def fails(*parts: str, errors: object, **_: str) -> object:
         program = f"raise RuntimeError('no compiler for {parts[0]}')"
         return subprocess.Popen([sys.executable, "-c", program], stderr=errors)  # type: ignore[call-overload]
 
@@ -84,41 +85,53 @@ def test_a_part_that_does_not_compile_is_told_with_its_reason(
 def test_missing_parts_are_divided_among_a_few_processes(
     shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each compiles about as many kernels, and marks what it has done."""
-    started: list[tuple[str, ...]] = []
+    """Whoever is done takes the next part, the largest first."""
+    compiled: list[list[str]] = []
 
     class Process:
         returncode = 0
 
-        def __init__(self, parts: tuple[str, ...]) -> None:
+        def __init__(self, parts: tuple[str, ...], shared: str) -> None:
             self.polls = 0
-            started.append(parts)
+            compiled.append([])
+            monkeypatch.setattr(
+                "nearcast.kernels.parts.compile_part", lambda part: compiled[-1].append(part)
+            )
+            build_parts([f"--shared={shared}", *parts])
 
         def poll(self) -> int | None:
             self.polls += 1
             return None if self.polls < 3 else 0
 
-    monkeypatch.setattr(build_module, "start", lambda *parts, **_: Process(parts))
+    monkeypatch.setattr(build_module, "start", lambda *parts, shared, **_: Process(parts, shared))
     monkeypatch.setattr("nearcast.kernels.build.time.sleep", lambda _: None)
     _kernel_files.mark("spark")
     told: list[tuple[int, int]] = []
     build_module.build(PARTS, 2, lambda there, total: told.append((there, total)))
-    assert len(started) == 2
-    assert sorted(sum(started, ())) == sorted(part for part in PARTS if part != "spark")
-    assert all(sum(map(build_module._expected, parts)) > 200 for parts in started)
+    first, second = compiled
+    assert first[0] == "engine"
+    assert sorted(first) == sorted(part for part in PARTS if part != "spark")
+    assert second == []  # the first one had done it all when the second one began
+    assert all(map(_kernel_files.at_hand, PARTS))
     assert told[0][1] > 500
     assert told[-1] == (0, 0)
     assert shelf.exists()
 
 
-def test_the_part_that_failed_is_named_not_those_before_it(
+def test_the_part_that_failed_is_named_not_those_of_others(
     shelf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: str, errors: object) -> object:
+    def fails(*_: str, errors: object, shared: str) -> object:
         _kernel_files.mark("engine")
-        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"], stderr=errors)  # type: ignore[call-overload]
+        code = (
+            "import os; pid = os.getpid()\n"
+            "for name, by in (('ap-tree', 0), ('engine', pid), ('gi2', pid)):\n"
+            f"  open({shared!r} + '/' + name, 'w').write(str(by))\n"
+            "raise SystemExit(1)"
+        )
+        return subprocess.Popen([sys.executable, "-c", code], stderr=errors)  # type: ignore[call-overload]
 
     monkeypatch.setattr(build_module, "start", fails)
-    assert main(["kernels", "build", "engine", "gi2", "--processes", "1"]) == 2
+    assert main(["kernels", "build", "engine", "ap-tree", "gi2", "--processes", "1"]) == 2
     assert "those of 'gi2' could not be compiled" in capfd.readouterr().err
     assert shelf.exists()

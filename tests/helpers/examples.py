@@ -1,7 +1,8 @@
 """Which examples property tests draw: the same ones everywhere, or fresh ones in a search.
 
-`make test` draws the same examples on every machine. `pytest --hypothesis-profile=search` runs
-property tests alone, with more examples; `tests/soak/search.py` does so again and again.
+`make test` draws the same examples on every machine, the first half of those that a test asks for.
+`pytest --hypothesis-profile=search` runs property tests alone, with more examples;
+`tests/soak/search.py` does so again and again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +20,10 @@ from hypothesis.vendor import pretty
 
 SEARCH = "search"
 TIMES = 5
-"""How many times as many examples a search draws."""
+"""How many times as many examples a search draws as a test asks for."""
+
+SHARE = 0.5
+"""How many of them `make test` draws: they are the same every time, so that more find no more."""
 
 UNTIL = "NEARCAST_SEARCH_UNTIL"
 """The variable that says when a search ends, as a Unix time."""
@@ -64,6 +69,16 @@ def wider(of: settings) -> settings:
     return settings(of, max_examples=TIMES * of.max_examples, phases=tuple(Phase))
 
 
+def narrower(of: settings) -> settings:
+    """Settings for the examples that are drawn every time."""
+    return settings(of, max_examples=max(1, round(SHARE * of.max_examples)))
+
+
+def draw_the_same(items: list[pytest.Item]) -> None:
+    """Let property tests draw what they draw everywhere."""
+    _change_settings(items, narrower)
+
+
 def search_for_more(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave property tests alone in a run, file by file in any order, and let them draw more."""
     config.hook.pytest_deselected(items=[item for item in items if not is_property(item)])
@@ -73,11 +88,18 @@ def search_for_more(config: pytest.Config, items: list[pytest.Item]) -> None:
     order = list(files)
     random.Random(config.getoption("--hypothesis-seed")).shuffle(order)
     items[:] = [item for path in order for item in files[path]]
-    tests: list[Any] = [getattr(item, "obj", None) for item in items]
-    for function in {id(test): test for test in tests if hasattr(test, _SETTINGS)}.values():
-        setattr(function, _SETTINGS, wider(getattr(function, _SETTINGS)))
+    for function in _change_settings(items, wider):
         function._hypothesis_internal_use_seed = None  # Schemathesis takes one of its own
+
+
+def _change_settings(items: list[pytest.Item], change: Callable[[settings], settings]) -> list[Any]:
+    """Change the settings of tests and of state machines once each; return those tests."""
+    tests: list[Any] = [getattr(item, "obj", None) for item in items]
+    functions = {id(test): test for test in tests if hasattr(test, _SETTINGS)}
+    for function in functions.values():
+        setattr(function, _SETTINGS, change(getattr(function, _SETTINGS)))
     machines: set[Any] = {getattr(item, "cls", None) for item in items}
     for machine in machines:
         if hasattr(machine, "settings"):
-            machine.settings = wider(machine.settings)
+            machine.settings = change(machine.settings)
+    return list(functions.values())
