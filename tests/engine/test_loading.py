@@ -43,9 +43,8 @@ def as_text(region: Any, form: int) -> str | None:
     if region is None:
         return None
     if isinstance(region, Polygon | MultiPolygon) and form:
-        return shapely.to_wkt(
-            shapely.geometry.shape(region.__geo_interface__), rounding_precision=-1
-        )
+        shape = shapely.geometry.shape(region.__geo_interface__)
+        return str(shapely.to_wkt(shape, rounding_precision=-1))
     return json.dumps(region_to_json(region))
 
 

@@ -443,10 +443,11 @@ class Engine:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
-        the event log; points may be two columns `lon` and `lat`, or WKB. The answer has the columns `event` (the row that caused the update), `op`,
-        `subscription`, `message` and `score`. A row that is not valid is refused before any row
-        takes effect; one that does not fit the state of the engine ends the call there, in a
-        `TableError` that carries the updates of the rows before it.
+        the event log; points may be two columns `lon` and `lat`, or WKB. The answer has the
+        columns `event` (the row that caused the update), `op`, `subscription`, `message` and
+        `score`. A row that is not valid is refused before any row takes effect; one that does not
+        fit the state of the engine ends the call there, in a `TableError` that carries the
+        updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

@@ -41,7 +41,7 @@ from nearcast.events.flat import (
     strings_of,
     tops_of,
 )
-from nearcast.events.foreign import is_foreign, texts_as_regions, with_points
+from nearcast.events.foreign import is_foreign, regions_at, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.values import Message, Subscription, Top
 from nearcast.geo import Box, Circle, Region, as_region, region_to_json
@@ -182,9 +182,12 @@ class CheckedEvents:
             return
         given = {} if op is None else {"op": op}
         strings: dict[int, tuple[str, str | None, str | None]] = {}
-        for row, fields in _rows_at(table, rows):
+        arrow = regions_at(table, rows) if self._foreign else None
+        for place, (row, fields) in enumerate(_rows_at(table, rows)):
             try:
-                if self._foreign and is_foreign(fields.get("region")):
+                if arrow is not None:
+                    fields["region"] = arrow.value(place)
+                elif self._foreign and is_foreign(fields.get("region")):
                     fields["region"] = region_to_json(as_region(fields["region"]))
                 event = event_from_json(fields | given)
             except NearcastError as error:
