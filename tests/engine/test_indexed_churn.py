@@ -49,7 +49,7 @@ def test_tables_of_subscriptions_that_come_and_go_leave_no_room_taken(index: str
                 one.unsubscribe(id)
     assert sorted(map(str, engine.subscriptions())) == sorted(map(str, scan.subscriptions()))
     people = people_of(engine)
-    assert len(people._ids) < 200
+    assert len(people.owners.ids) < 200
     assert len(people.table) < 400
 
 

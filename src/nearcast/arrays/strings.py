@@ -102,6 +102,16 @@ class StringArena:
         self._starts.extend(offsets[:-1] + (base - offsets[0]))
         return self._sizes.extend(np.diff(offsets))
 
+    def assign(self, numbers: Int32s, data: Bytes, offsets: Int64s) -> None:
+        """Give strings to numbers that have the empty one, or that follow the last in order."""
+        more = int(numbers.max(initial=-1)) + 1 - len(self)
+        if more > 0:
+            self._starts.lengthen(more)
+            self._sizes.lengthen(more)
+        base = self._data.extend(data[offsets[0] : offsets[-1]])
+        self._starts.array[numbers] = offsets[:-1] + (base - offsets[0])
+        self._sizes.array[numbers] = np.diff(offsets)
+
     def replace(self, number: int, text: str) -> None:
         """Give a number another string."""
         self._dead += int(self._sizes.array[number])

@@ -119,7 +119,10 @@ def subscribe_columns(
     if kind != SUBSCRIBE:
         return None
     now = _times_of_new(core, given)
-    if now is None or core.active.has_odd or core.time_ranks:
+    ends = {row: one.ttl for row, one in given.attributes.items() if one.ttl is not None}
+    if now is None or any(now[row] + ttl <= now[-1] for row, ttl in ends.items()):
+        return None
+    if core.active.has_odd or core.time_ranks:
         return None
     population, active = core.boolean, len(core.active) > 0
     new = NewSubscriptions(given.ids, given.queries, given.shapes)
@@ -140,10 +143,17 @@ def subscribe_columns(
     if active:
         places = population.owners.columns.row[owners]
         found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
-    updates = named_updates(core, found, given.ids)
+    for row, subscription in given.attributes.items():
+        core.attributes.put(subscription, float(now[row]) + ends[row] if row in ends else None)
+    updates = core.asked_for(named_updates(core, found, given.ids))
     bodies = bodies_of_added(core, changes, updates)
     core.pass_time(float(now[-1]), len(given))
-    if len(rest) or given.queries.null_count or not (given.shapes.kinds == BOX).all():
+    if (
+        len(rest)
+        or given.attributes
+        or given.queries.null_count
+        or not (given.shapes.kinds == BOX).all()
+    ):
         changes.added.append(given.ids)
     else:
         changes.boxes.append(Boxes(given.ids, given.queries, given.boxes))

@@ -459,7 +459,10 @@ class Engine:
         return bounding_boxes(self._ready())
 
     def subscribe_table(self, table: Any) -> pa.Table:
-        """Register many subscriptions at once; see `publish_table`."""
+        """Register many subscriptions at once; see `publish_table`.
+
+        A region may also be WKT, WKB, GeoJSON text or GeoArrow, as `nearcast.geo.columns` has them.
+        """
         return self._apply_table("subscribe", table)
 
     def move_table(self, table: Any) -> pa.Table:
@@ -474,11 +477,12 @@ class Engine:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
-        the event log. Points and regions may also be WKB, WKT or GeoArrow, in their own columns or
-        in one called `geometry`. The answer has the columns `event` (the row that caused the
-        update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
-        before any row takes effect; one that does not fit the state of the engine ends the call
-        there, in a `TableError` that carries the updates of the rows before it.
+        the event log. Points may also be two columns `lon` and `lat`, and points and regions WKB,
+        WKT or GeoArrow, in their own columns or in one called `geometry`. The answer has the
+        columns `event` (the row that caused the update), `op`, `subscription`, `message` and
+        `score`. A row that is not valid is refused before any row takes effect; one that does not
+        fit the state of the engine ends the call there, in a `TableError` that carries the
+        updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

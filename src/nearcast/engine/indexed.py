@@ -78,7 +78,7 @@ class Indexed(Scan):
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for monitoring."""
         population = self.boolean
-        size = population.index.stats()["bytes"] + population.table.nbytes + self.active.nbytes
+        size = population.index.stats()["bytes"] + population.nbytes + self.active.nbytes
         return {
             "bytes": float(size),
             "candidates": float(population.looked_at),

@@ -80,9 +80,9 @@ class _Places(NamedTuple):
     radius: Floats
 
 
-def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tuple[Int32s, Bools]:
-    """Add new subscriptions; return the owner of each, and which were not added."""
-    owners, left = np.full(len(new), -1, np.int32), np.ones(len(new), np.bool_)
+def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tuple[Int32s, Int32s]:
+    """Add new subscriptions; return the owner of each, -1 if it was not added, and all rows."""
+    owners, rows = np.full(len(new), -1, np.int32), [np.empty(0, np.int32)]
     places = _places_of(population, new.regions)
     everyone = -1
     if new.queries.null_count:
@@ -91,12 +91,12 @@ def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tupl
     population.owners.reserve(len(new))
     reserve_rows(population.table, len(new))
     for start in range(0, len(new), _AT_A_TIME):
-        some = slice(start, start + _AT_A_TIME)
-        found = _put_some(population, new, places, start, everyone)
-        owners[some], left[some] = found, found < 0
-    unused = np.repeat(left, np.diff(places.starts)) & (places.shapes >= 0)
+        found, some = _put_some(population, new, places, start, everyone)
+        owners[start : start + len(found)] = found
+        rows.append(some)
+    unused = np.repeat(owners < 0, np.diff(places.starts)) & (places.shapes >= 0)
     leave_shapes(population.table, int(unused.sum()))
-    return owners, left
+    return owners, np.concatenate(rows)
 
 
 def _places_of(population: IndexedSubscriptions, regions: RegionArrays) -> _Places:
@@ -143,8 +143,8 @@ def _put_some(
     places: _Places,
     start: int,
     everyone: int,
-) -> Int32s:
-    """Add some of the subscriptions; return their owners, -1 for those that were not added."""
+) -> tuple[Int32s, Int32s]:
+    """Add some of the subscriptions; return their owners, -1 for those not added, and the rows."""
     queries = new.queries.slice(start, _AT_A_TIME)
     stop = start + len(queries)
     wordless = np.asarray(pc.is_null(queries)) if queries.null_count else None
@@ -191,13 +191,21 @@ def _put_some(
             _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad
         )
     )
-    first = add_rows(population.table, out._replace(entries=out.entries[:used]))
+    rows_made = add_rows(population.table, out._replace(entries=out.entries[:used]))
     columns = population.owners.columns
     counts = counts[which]
-    columns.row[made] = first + np.cumsum(counts) - counts
-    columns.count[made], columns.traits[made] = counts, traits[which]
+    firsts = np.cumsum(counts) - counts
+    columns.row[made] = rows_made[firsts]
+    columns.rows[made], columns.traits[made] = counts, traits[which]
     columns.radius[made] = places.radius[start:stop][which]
-    return owners
+    # Where the rows of one owner do not follow each other.
+    gaps = np.flatnonzero(np.diff(rows_made) != 1)
+    places_of_gaps = np.searchsorted(firsts, gaps, side="right") - 1
+    inside = gaps + 1 < firsts[places_of_gaps] + counts[places_of_gaps]
+    for place in np.unique(places_of_gaps[inside]).tolist():
+        own = rows_made[firsts[place] : firsts[place] + counts[place]]
+        population.scatter(int(made[place]), own)
+    return owners, rows_made
 
 
 def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:

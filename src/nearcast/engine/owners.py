@@ -45,7 +45,7 @@ class OwnerColumns(NamedTuple):
     """What is known of owners, by number, beside their names."""
 
     row: Int32s  # the first of their rows, -1 if they have none
-    count: Int32s  # how many rows they have
+    rows: Int32s  # how many rows they have
     traits: Traits
     radius: Floats  # of those that are circles
 
@@ -149,14 +149,18 @@ class Owners:
         return owner
 
     def extend(self, ids: tuple[Bytes, Int64s], queries: tuple[Bytes, Int64s]) -> Int32s:
-        """Number many subscriptions, none of whose ids is in use, at the end."""
+        """Number many subscriptions, none of whose ids is in use."""
         count = len(ids[1]) - 1
         self._reserve(count)
-        first = self.ids.extend(*ids)
-        self.queries.extend(*queries)
+        kept = max(0, len(self.free) - count)
+        again, self.free[kept:] = self.free[kept:], ()
+        more = count - len(again)
+        fresh = np.arange(len(self.ids), len(self.ids) + more, dtype=np.int32)
+        owners = np.concatenate([np.array(again, np.int32), fresh])
+        self.ids.assign(owners, *ids)
+        self.queries.assign(owners, *queries)
         for column in (self._row, self._count, self._traits, self._radius):
-            column.lengthen(count)
-        owners = np.arange(first, first + count, dtype=np.int32)
+            column.lengthen(more)
         put_all(self._slots, self._hashed(*ids), owners)
         return owners
 
@@ -188,7 +192,8 @@ class Owners:
     ) -> None:
         """Load what was saved; this must be empty."""
         self.ids, self.queries = StringArena.of(*ids), StringArena.of(*queries)
-        self._row, self._count, self._traits, self._radius = map(Column.of, columns)
+        columns_of = [Column.of(column) for column in columns]
+        self._row, self._count, self._traits, self._radius = columns_of
         used = self.ids.sizes > 0
         self.free = np.flatnonzero(~used).tolist()
         self._slots = empty_slots(1 << 8)

@@ -80,6 +80,11 @@ class IndexedSubscriptions:
     def __contains__(self, id: str) -> bool:
         return self.owners.find(id) >= 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, ids, queries and predicates; without the index and the terms."""
+        return self.table.nbytes + self.owners.nbytes + self.operands.nbytes
+
     def find(self, id: str) -> BooleanSubscription | None:
         """Rebuild a subscription."""
         subscription = self.subscription(id)
@@ -160,14 +165,13 @@ class IndexedSubscriptions:
             traits |= EXCLUDES
         rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
         columns = self.owners.columns
-        columns.row[owner], columns.count[owner] = rows[0] if len(rows) else -1, len(rows)
+        columns.row[owner], columns.rows[owner] = rows[0] if len(rows) else -1, len(rows)
         columns.radius[owner] = region.radius if isinstance(region, Circle) else np.nan
         if not len(rows):
             self._rowless[owner] = region
-        elif (np.diff(rows) != 1).any():
-            traits |= SCATTERED
-            self._scattered[owner] = rows
         columns.traits[owner] = traits
+        if (np.diff(rows) != 1).any():
+            self.scatter(owner, rows)
         self._waiting += rows.tolist()
 
     def owner_of(self, id: str) -> int | None:
@@ -216,14 +220,14 @@ class IndexedSubscriptions:
         if columns.traits[owner] & SCATTERED:
             return self._scattered[owner]
         first = int(columns.row[owner])
-        return np.arange(first, first + int(columns.count[owner]), dtype=np.int32)
+        return np.arange(first, first + int(columns.rows[owner]), dtype=np.int32)
 
     def one_row(self, owners: Int32s, circles: bool) -> tuple[Int32s, npt.NDArray[np.bool_]]:
         """The one row of each owner, and whether it has just one, a box or else a circle."""
         columns = self.owners.columns
         traits = columns.traits[owners]
         fits = (traits & KIND) == (CIRCLE if circles else BOX)
-        fits &= (columns.count[owners] == 1) & (traits & EXCLUDES == 0)
+        fits &= (columns.rows[owners] == 1) & (traits & EXCLUDES == 0)
         return columns.row[owners], fits
 
     def placement(self, owner: int, region: Region) -> Placement | None:
@@ -284,15 +288,18 @@ class IndexedSubscriptions:
         self._order = None
         if (new.regions.kinds > REGION_BOX).any():
             warm_up(self._kind, "shapes")
-        before = len(self.table)
-        owners, left = put_columns(self, new)
-        rows = np.arange(before, len(self.table), dtype=np.int32)
+        owners, rows = put_columns(self, new)
         if self.table.live <= _GROWTH * len(rows):
             warm_up(self._kind, "bulk")
             self.index.build()
         else:
             self.index.insert(rows)
-        return owners, left
+        return owners, owners < 0
+
+    def scatter(self, owner: int, rows: Int32s) -> None:
+        """Note that the rows of an owner do not follow each other."""
+        self.owners.columns.traits[owner] |= SCATTERED
+        self._scattered[owner] = rows
 
     def drop(self, id: str) -> None:
         """Remove a known subscription."""
@@ -479,7 +486,7 @@ class IndexedSubscriptions:
         rows = self._rows(owner)
         self._forget(owner)
         columns = self.owners.columns
-        columns.row[owner], columns.count[owner], columns.traits[owner] = -1, 0, 0
+        columns.row[owner], columns.rows[owner], columns.traits[owner] = -1, 0, 0
         self._take_out(rows)
 
     def _take_out(self, rows: Int32s) -> None:

@@ -174,10 +174,9 @@ def polygons_of(column: pa.Array, found: RegionArrays) -> RegionArrays:
     points, good = _fixed(axes, 2)
     if rings.null_count or positions.null_count or axes.null_count or not good.all():
         return found
-    levels = [_offsets(each) for each in (rings, positions)]
-    single = np.arange(len(rows) + 1)
-    column = PolygonColumn(np.zeros(len(rows), np.bool_), single, *levels, points)
-    return with_polygons(found, rows, *checked(column))
+    single, several = np.arange(len(rows) + 1), np.zeros(len(rows), np.bool_)
+    flat = PolygonColumn(several, single, _offsets(rings), _offsets(positions), points)
+    return with_polygons(found, rows, *checked(flat))
 
 
 def _depth(kind: pa.DataType) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
-from nearcast.arrays.types import Floats
-from nearcast.geo.columns import points_in
+from nearcast.arrays.types import Floats, Int64s
+from nearcast.geo import region_to_json
+from nearcast.geo.columns import RegionColumn, points_in, regions_in
 from nearcast.geo.region_columns import UNREAD, RegionArrays, no_regions, regions_of_texts
 
 _POINTS = pa.list_(pa.float64(), 2)
@@ -28,6 +31,30 @@ def texts_as_regions(column: pa.Array) -> RegionArrays:
     return found
 
 
+class ArrowRegions(NamedTuple):
+    """Regions of GeoArrow, and what is wrong with some of them."""
+
+    found: RegionColumn
+
+    def value(self, place: int) -> dict[str, Any] | None:
+        """The JSON of a region, or its error."""
+        if place in self.found.errors:
+            raise self.found.errors[place]
+        region = self.found.regions[place]
+        return None if region is None else region_to_json(region)
+
+
+def regions_at(table: pa.Table, rows: Int64s) -> ArrowRegions | None:
+    """Some regions of a table, if these are GeoArrow and not in the form of the event log."""
+    if "region" not in table.column_names:
+        return None
+    kind = table.schema.field("region").type
+    named = pa.types.is_struct(kind) and kind.get_field_index("type") >= 0
+    if not (pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType)) or named:
+        return None
+    return ArrowRegions(regions_in(table["region"].take(pa.array(rows))))
+
+
 def is_foreign(region: object) -> bool:
     """Whether a region is not in the form of the event log."""
     return region is not None and not (isinstance(region, dict) and "type" in region)
@@ -42,10 +69,10 @@ def with_points(table: pa.Table) -> pa.Table:
     if "point" not in names:
         if names.count("lon") != 1 or names.count("lat") != 1:
             return table
-        axes = [_numbers(table, name) for name in ("lon", "lat")]
-        if any(axis is None for axis in axes):
+        lons, lats = _numbers(table, "lon"), _numbers(table, "lat")
+        if lons is None or lats is None:
             return table
-        return table.append_column("point", _listed(np.column_stack(axes)))
+        return table.append_column("point", _listed(np.column_stack([lons, lats])))
     if names.count("point") > 1:
         return table
     kind = table.schema.field("point").type

@@ -7,6 +7,7 @@ model, so a row means the same, and its error says the same, as in a log of JSON
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from nearcast.events.flat import (
     strings_of,
     tops_of,
 )
-from nearcast.events.foreign import is_foreign, texts_as_regions, with_points
+from nearcast.events.foreign import is_foreign, regions_at, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Subscription, Top
@@ -74,7 +75,8 @@ class CheckedEvents:
     By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
     and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
     NaN. `regions` are those that are neither boxes nor circles, `others` the events of kind OTHER.
-    `shapes` has all regions as arrays, as far as they were read as columns.
+    `shapes` has all regions as arrays, as far as they were read as columns, and `attributes` the
+    `meta`, `ttl` and `ops` of rows of kind SUBSCRIBE that have some, without query and region.
 
     In a table of one `op`, regions and points may have all forms of `nearcast.geo.columns`, a
     point may be two columns `lon` and `lat`, and a row of kind SUBSCRIBE may lack a query or a
@@ -97,6 +99,7 @@ class CheckedEvents:
         self.errors: dict[int, NearcastError] = {}
         self._regions: dict[int, Region] = {}
         self.others: dict[int, Event] = {}
+        self.attributes: dict[int, Subscription] = {}
         self.ids, identified = ids_of(columns["id"])
         self.texts, worded = strings_of(columns["text"])
         if op == names.PUBLISH and self.texts.null_count:
@@ -121,8 +124,9 @@ class CheckedEvents:
             publishes &= ~more["properties"]
         unending = ~present(columns["ttl"])
         wordless = ~present(columns["query"]) if self._foreign else np.zeros(count, np.bool_)
-        subscribes = sound & (does == _SUBSCRIBE) & (asking | wordless) & unending
-        subscribes &= ~(more["filter"] | more["meta"] | more["ops"])
+        attributed = more["meta"] | more["ops"] | ~unending
+        asks = sound & (does == _SUBSCRIBE) & (asking | wordless) & ~more["filter"]
+        subscribes = asks & ~attributed
         moves = sound & (does == _MOVE) & unending
         placed &= ~in_region
         self.kinds[publishes & placed] = POINT
@@ -138,13 +142,15 @@ class CheckedEvents:
             self.boxes, self.circles = self.shapes.boxes, self.shapes.circles
             self.kinds[publishes & (self.shapes.kinds == BOX) & ~pointed] = RANGE
             covered = (self.shapes.kinds >= BOX) & ~pointed
-            self.kinds[subscribes & covered & ~topped] = SUBSCRIBE
+            self.kinds[(asks if self._foreign else subscribes) & covered & ~topped] = SUBSCRIBE
             self.kinds[moves & covered] = MOVE
         if self._foreign:
-            anywhere = subscribes & ~(wordless | in_region | pointed | topped)
+            anywhere = asks & ~(wordless | in_region | pointed | topped)
             self.kinds[anywhere] = SUBSCRIBE
             if anywhere.any() and not in_region.any():
                 self.shapes = no_regions(count)
+            with_some = np.flatnonzero((self.kinds == SUBSCRIBE) & attributed)
+            self._read_attributes(table, with_some)
         self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
 
     def _take_properties(self, column: pa.Array) -> Mask:
@@ -180,15 +186,29 @@ class CheckedEvents:
         """Whether all rows are of one kind."""
         return bool((self.kinds == kind).all())
 
+    def _read_attributes(self, table: pa.Table, rows: Int64s) -> None:
+        """Read what no index looks at; a row with something that is not valid is BAD."""
+        if not len(rows):
+            return
+        wanted = [name for name in ("id", "meta", "ttl", "ops") if name in table.column_names]
+        for row, fields in _rows_at(table.select(wanted), rows):
+            try:
+                self.attributes[row] = Subscription(**fields, query="*")
+            except NearcastError:
+                self.kinds[row] = BAD
+
     def _look_closely(self, table: pa.Table, op: str | None, rows: Int64s) -> None:
         """Read single rows that are invalid, or merely unusual."""
         if not len(rows):
             return
         given = {} if op is None else {"op": op}
         strings: dict[int, tuple[str, str | None, str | None]] = {}
-        for row, fields in _rows_at(table, rows):
+        arrow = regions_at(table, rows) if self._foreign else None
+        for place, (row, fields) in enumerate(_rows_at(table, rows)):
             try:
-                if self._foreign and is_foreign(fields.get("region")):
+                if arrow is not None:
+                    fields["region"] = arrow.value(place)
+                elif self._foreign and is_foreign(fields.get("region")):
                     fields["region"] = region_to_json(as_region(fields["region"]))
                 event = event_from_json(fields | given)
             except NearcastError as error:
@@ -284,7 +304,10 @@ class CheckedEvents:
                 yield Move(id, region, point, at)
             else:
                 top = Top(*self.tops[row].tolist()) if kind == RANKED else None
-                yield Subscribe(Subscription(id, query, region, point, top), at)
+                made = Subscription(id, query, region, point, top)
+                if row in self.attributes:
+                    made = replace(self.attributes[row], query=query, region=region)
+                yield Subscribe(made, at)
 
 
 def _has_more(event: Event) -> bool:

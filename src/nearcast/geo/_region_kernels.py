@@ -285,13 +285,13 @@ def read_wkb(
             continue
         if _word(data, at + 1, 4) != np.uint64(3):
             continue
-        count, at = np.int64(_word(data, at + 5, 4)), at + 9
+        count, at = int(_word(data, at + 5, 4)), at + 9
         new_used, new_rings, good = used, rings, count > 0
         for _ in range(min(count, stop - at)):
             if stop - at < 4:
                 good = False
                 break
-            size, at = np.int64(_word(data, at, 4)), at + 4
+            size, at = int(_word(data, at, 4)), at + 4
             if 16 * size > stop - at:
                 good = False
                 break

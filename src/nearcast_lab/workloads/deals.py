@@ -8,6 +8,7 @@ Cities are those of GeoNames (CC BY 4.0), as `nearcast_lab.workloads.places` has
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,10 +74,11 @@ class DealSubscriptions(NamedTuple):
 def subscriptions(count: int, seed: int = 1) -> DealSubscriptions:
     """Make subscriptions; the first are the same however many there are of one seed."""
     parts = [_some(seed, number, min(_AT_A_TIME, count - number)) for number in _firsts(count)]
-    columns = list(zip(*parts, strict=True))
-    lists = [[each for part in columns[at] for each in part] for at in (0, 1, 6)]
-    arrays = [np.concatenate(columns[at]) for at in (2, 3, 4, 5)]
-    return DealSubscriptions(lists[0], lists[1], *arrays, lists[2])  # type: ignore[arg-type]  # by place
+    ids, queries, kinds, centers, radii, boxes, corners = zip(*parts, strict=True)
+    return DealSubscriptions(
+        list(chain(*ids)), list(chain(*queries)), np.concatenate(kinds), np.concatenate(centers),
+        np.concatenate(radii), np.concatenate(boxes), list(chain(*corners)),
+    )  # fmt: skip
 
 
 def _firsts(count: int) -> range:
