@@ -187,16 +187,16 @@ _open_store = Store.__init__
 
 
 def _observed_apply(
-    self: Engine, events: Any, remember: Any = None, *, stop: bool = False
+    self: Engine, events: Any, remember: Any = None, *, stop: bool = False, **more: Any
 ) -> list[Any]:
     user = disk.current_user()
     model: StoreModel | None = vars(self).get("model")
     if user is None or model is None:
-        return _apply_all(self, events, remember, stop=stop)
+        return _apply_all(self, events, remember, stop=stop, **more)
     events = list(events)
     model.called(events, stop)
     try:
-        outcomes = _apply_all(self, events, remember, stop=stop)
+        outcomes = _apply_all(self, events, remember, stop=stop, **more)
     except Exception:
         model.failed()
         raise
