@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from nearcast.engine.core import EventCore
 from nearcast.events import Message
-from nearcast.geo.region_columns import put_boxes, regions_of_texts
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import (
@@ -50,6 +49,7 @@ def restore_subscriptions(core: EventCore, rows: Iterator[Row]) -> None:
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
     """Add those that columns can have, and return the others."""
     from nearcast.engine.loading import NewSubscriptions
+    from nearcast.geo.region_columns import put_boxes, regions_of_texts
 
     plain = [row for row in rows if row[9] is None and (row[1] is None or isinstance(row[1], str))]
     if not plain:
