@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import inner, kernel
 from nearcast.arrays.types import Bools, Bytes, Int64s
+from nearcast.text._clauses import MOST_CLAUSES, Bits, both, close_side, times, write_conjuncts
 from nearcast.text._letters import (
     has_same_tokens,
     is_alnum,
@@ -41,12 +41,10 @@ BEGIN, END, NAME, NAME_END, KEY, KEY_END = range(6)
 INEXACT = (1 << TRUTH) | (1 << NUMBER) | (0b11111 << LESS)
 """The kinds, as bits, of which a residual predicate has to decide even where the key is there."""
 
-_MOST_MEMBERS, _MOST_CLAUSES, _DEEPEST = 48, 32, 6
+_MOST_MEMBERS, _DEEPEST = 48, 6
 _LONGEST_NUMBER, _LONGEST_WHOLE = 40, 15
 _MORE_CONJUNCTS = 8  # room for each query; what needs more finds none, and is left
 _AND, _OR, _NOT = 1, 2, 3
-
-Bits = npt.NDArray[np.uint64]
 
 
 class BulkQueries(NamedTuple):
@@ -77,7 +75,7 @@ def read_queries(queries: pa.StringArray, analyser: Analyser = DEFAULT) -> BulkQ
     starts, conjuncts = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     kinds, spans = np.empty(room, np.uint8), np.empty((room, 6), np.int64)
     keys = np.empty(4 * size + 16 * count + 64, np.uint8)
-    clauses = _MORE_CONJUNCTS * count + _MOST_CLAUSES
+    clauses = _MORE_CONJUNCTS * count + MOST_CLAUSES
     required, excluded = np.empty(clauses, np.uint64), np.empty(clauses, np.uint64)
     _read(data, offsets, left, starts, kinds, spans, keys, conjuncts, required, excluded)
     members, found = int(starts[-1]), int(conjuncts[-1])
@@ -297,78 +295,6 @@ def _comparison(data: Bytes, at: int, end: int) -> int:
     return STRING
 
 
-@inner
-def _both(
-    required: Bits, excluded: Bits, counts: Int64s, level: int, have: np.uint64, lack: np.uint64
-) -> None:
-    """Add operands to all clauses of a product; those that contradict themselves are dropped."""
-    kept = 0
-    for place in range(counts[level]):
-        has, lacks = required[level, place] | have, excluded[level, place] | lack
-        if has & lacks == 0:
-            required[level, kept], excluded[level, kept] = has, lacks
-            kept += 1
-    counts[level] = kept
-
-
-@inner
-def _close_side(
-    required: Bits, excluded: Bits, counts: Int64s, sides: Bits, lacking: Bits, held: Int64s,
-    level: int,
-) -> bool:  # fmt: skip
-    """Add a product to the sides of OR, and begin another; return whether there was room."""
-    if held[level] + counts[level] > _MOST_CLAUSES:
-        return False
-    for place in range(counts[level]):
-        sides[level, held[level]] = required[level, place]
-        lacking[level, held[level]] = excluded[level, place]
-        held[level] += 1
-    counts[level] = 1
-    required[level, 0] = excluded[level, 0] = np.uint64(0)
-    return True
-
-
-@inner
-def _times(
-    required: Bits, excluded: Bits, counts: Int64s, sides: Bits, lacking: Bits, held: Int64s,
-    level: int, have: Bits, lack: Bits,
-) -> bool:  # fmt: skip
-    """Multiply a product by the sides of the level above it; return whether there was room."""
-    inside, made = level + 1, 0
-    if counts[level] * held[inside] > _MOST_CLAUSES:
-        return False
-    for place in range(counts[level]):
-        for side in range(held[inside]):
-            has = required[level, place] | sides[inside, side]
-            lacks = excluded[level, place] | lacking[inside, side]
-            if has & lacks == 0:
-                have[made], lack[made] = has, lacks
-                made += 1
-    for place in range(made):
-        required[level, place], excluded[level, place] = have[place], lack[place]
-    counts[level] = made
-    return True
-
-
-@inner
-def _write_conjuncts(
-    sides: Bits, lacking: Bits, held: Int64s, required: Bits, excluded: Bits, written: int
-) -> int:
-    """Write the distinct sides of the outermost level; -1 if one has nothing to find."""
-    first = written
-    for side in range(held[0]):
-        has, lacks = sides[0, side], lacking[0, side]
-        if has == 0:
-            return -1
-        again = False
-        for other in range(first, written):
-            again |= required[other] == has and excluded[other] == lacks
-        if not again:
-            required[written], excluded[written] = has, lacks
-            written += 1
-    return written if written > first else -1
-
-
 @kernel
 def _read(
     data: Bytes, offsets: Int64s, left: Bools, starts: Int64s, kinds: Bytes, spans: Int64s,
@@ -376,12 +302,12 @@ def _read(
 ) -> None:  # fmt: skip
     """Read queries; see `BulkQueries` for what the arrays get. `left` says which to pass over."""
     # By level of parentheses: the clauses of the current side of OR, and those of earlier sides.
-    required = np.zeros((_DEEPEST + 1, _MOST_CLAUSES), np.uint64)
-    excluded = np.zeros((_DEEPEST + 1, _MOST_CLAUSES), np.uint64)
-    sides = np.zeros((_DEEPEST + 1, _MOST_CLAUSES), np.uint64)
-    lacking = np.zeros((_DEEPEST + 1, _MOST_CLAUSES), np.uint64)
+    required = np.zeros((_DEEPEST + 1, MOST_CLAUSES), np.uint64)
+    excluded = np.zeros((_DEEPEST + 1, MOST_CLAUSES), np.uint64)
+    sides = np.zeros((_DEEPEST + 1, MOST_CLAUSES), np.uint64)
+    lacking = np.zeros((_DEEPEST + 1, MOST_CLAUSES), np.uint64)
     counts, held = np.zeros(_DEEPEST + 1, np.int64), np.zeros(_DEEPEST + 1, np.int64)
-    have, lack = np.zeros(_MOST_CLAUSES, np.uint64), np.zeros(_MOST_CLAUSES, np.uint64)
+    have, lack = np.zeros(MOST_CLAUSES, np.uint64), np.zeros(MOST_CLAUSES, np.uint64)
     one, none = np.uint64(1), np.uint64(0)
     base = written = used = 0
     for query in range(len(offsets) - 1):
@@ -410,10 +336,10 @@ def _read(
                 continue
             if letter == 41:  # )
                 good = not waiting and level > 0
-                good = good and _close_side(required, excluded, counts, sides, lacking, held, level)
+                good = good and close_side(required, excluded, counts, sides, lacking, held, level)
                 if good:
                     level -= 1
-                    good = _times(
+                    good = times(
                         required, excluded, counts, sides, lacking, held, level, have, lack
                     )
                 at += 1
@@ -437,7 +363,7 @@ def _read(
                 else:
                     good = not waiting
                     if operator == _OR:
-                        good = good and _close_side(
+                        good = good and close_side(
                             required, excluded, counts, sides, lacking, held, level
                         )
                 waiting, at = True, end
@@ -542,16 +468,16 @@ def _read(
                 good = good and tokens > 0 and not (negative and tokens > 1)
             if good:
                 if negative:
-                    _both(required, excluded, counts, level, none, bits)
+                    both(required, excluded, counts, level, none, bits)
                 else:
-                    _both(required, excluded, counts, level, bits, none)
+                    both(required, excluded, counts, level, bits, none)
             negative = False
         good = good and not waiting and level == 0
-        good = good and _close_side(required, excluded, counts, sides, lacking, held, 0)
+        good = good and close_side(required, excluded, counts, sides, lacking, held, 0)
         good = good and written + held[0] <= len(all_required)
         after = -1
         if good:
-            after = _write_conjuncts(sides, lacking, held, all_required, all_excluded, written)
+            after = write_conjuncts(sides, lacking, held, all_required, all_excluded, written)
         if after < 0:
             left[query] = True
         else:
