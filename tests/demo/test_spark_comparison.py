@@ -41,13 +41,13 @@ def test_equal_updates_are_counted_and_a_difference_is_seen(tmp_path: Path) -> N
         told = site.http.get(PATH).json()
         assert (told["state"], told["same"], told["behind_events"]) == ("starting", 0, 3)
 
-        play(beside, [(2, "add", "b", "m", None), (2, "add", "a", "m", None)], 3)
+        play(beside, [(2, "add", "b", "m", None, None), (2, "add", "a", "m", None, None)], 3)
         told = site.http.get(PATH).json()
         assert (told["same"], told["differ"], told["state"]) == (2, 0, "level")
         assert said[-1].endswith("2 updates from both engines, 0 differ.")
 
         publish(site, "n")
-        play(beside, [(3, "add", "a", "n", None), (3, "add", "c", "n", None)], 4)
+        play(beside, [(3, "add", "a", "n", None, None), (3, "add", "c", "n", None, None)], 4)
         told = site.http.get(PATH).json()
         assert (told["same"], told["differ"]) == (3, 2)
         assert told["difference"] == "event 4: only the embedded engine has add n for b"

@@ -136,9 +136,9 @@ def test_the_same_events_are_refused_for_the_same_reasons(
     assert found == expected
     assert registrar.ledger.next == entered
     assert isinstance(scan.rankings, PlainRankings)
-    window = list(scan.rankings.window)
-    assert registrar.ledger.size == len(window)
-    known = [[each.at, each.end if each.message.ttl else np.nan] for each in window]
+    last = list(scan.rankings.window)
+    assert registrar.ledger.size == len(last)
+    known = [[each.at, each.end if each.message.ttl else np.nan] for each in last]
     times = registrar.ledger.recent()[:, 2:4].copy().view(np.float64)
     assert np.array_equal(times, np.array(known).reshape(-1, 2), equal_nan=True)
 

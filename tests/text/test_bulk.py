@@ -22,7 +22,7 @@ from nearcast.text import (
     parse_query,
 )
 from nearcast.text.bulk import INEXACT, TERM, BulkQueries, read_queries
-from nearcast.text.keys import TRUTHS, has_residual, is_key, required_strings
+from nearcast.text.keys import TRUTHS, is_exact, is_key, required_strings
 
 Read = tuple[frozenset[str], frozenset[str], tuple[int, ...], tuple[int, ...], bool]
 """A conjunct: terms and keys to have, terms to lack, the kinds of all others, if it has a rest."""
@@ -36,7 +36,7 @@ READ = [
     'a "A  a" NOT "a b"', 'x:""', "a\tb\x1fc", "x:007", "x:-", "a NOT el*",
 ]  # fmt: skip
 LEFT = [
-    "", " ", "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a', '""', "a*b", "a*", "x:",
+    "", " ", '"five terms are too many"', "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a', '""', "a*b", "a*", "x:",
     "x:<a",
     "x:=5", "x:[1 TO", "x:[1 TO 2]y", ":smile:", "é", "東京", "NOT a", "a OR NOT b", "NOT (a b)",
     "a NOT a", r'"a\"b"', "x:1e3", "x:>1e999", "a NOT e-coupon", '"a"b', 'a"b"', "*", "x:1.5",
@@ -69,7 +69,8 @@ def expected(conjunct: Conjunct) -> Read:
     having = tuple(sorted(map(operand_kind, conjunct.having)))
     lacking = tuple(sorted(map(operand_kind, conjunct.lacking)))
     wanted = frozenset(required_strings(conjunct))
-    return wanted, conjunct.excluded, having, lacking, has_residual(conjunct)
+    rest = bool(conjunct.lacking) or not all(map(is_exact, conjunct.having))
+    return wanted, conjunct.excluded, having, lacking, rest
 
 
 def found(queries: BulkQueries, query: int) -> list[Read]:

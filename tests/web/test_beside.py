@@ -56,7 +56,7 @@ def test_the_page_follows_the_pipeline_beside(
     played.step([], 1)
     expect(state).to_have_text("Spark is catching up, 1 event (12 s) behind")
     expect(place).to_have_attribute("data-state", "behind")
-    played.step([(1, "add", "a", "m", None)], 2)
+    played.step([(1, "add", "a", "m", None, None)], 2)
     expect(place).to_have_attribute("data-state", "level")
     expect(state).to_have_text(re.compile(r"^Spark has caught up \(\d+\.\d s behind\)$"))
     expect(page.locator("#beside-counts")).to_have_text("1 update from both engines, 0 differ")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from nearcast._jit import kernel
 from nearcast.arrays.strings import strings_at
-from nearcast.arrays.types import Bools, Bytes, Floats, Int32s, Int64s
+from nearcast.arrays.types import Bits, Bools, Bytes, Floats, Int32s, Int64s
 from nearcast.engine import owners as traits_of
 from nearcast.engine.operands import AskedCounts
 from nearcast.engine.owners import ANYWHERE, ASKS, EXCLUDES, KEYED, WORDLESS
@@ -43,7 +43,6 @@ from nearcast.text.bulk import (
     PHRASE,
     PREFIX,
     TERM,
-    Bits,
     BulkQueries,
     read_queries,
     tokens_in,

@@ -120,9 +120,9 @@ class ActiveMessages:
     def _cancel(self) -> None:
         """Remove what ended before its time in an earlier step."""
         gone = self._gone.array
-        for slot in np.flatnonzero((gone != _MOST) & (gone != _CANCELLED)).tolist():
-            self._store.cancel(slot)
-            gone[slot] = _CANCELLED
+        slots = np.flatnonzero((gone != _MOST) & (gone != _CANCELLED)).astype(np.int32)
+        self._store.cancel(slots)
+        gone[slots] = _CANCELLED
 
     def _unknown(self, lasting: pa.Table) -> pa.Table:
         """Those that are not here yet: a message that moves back may never have been removed."""

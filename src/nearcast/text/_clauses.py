@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from nearcast._jit import inner
-from nearcast.arrays.types import Int64s
+from nearcast.arrays.types import Bits, Int64s
 
 MOST_CLAUSES = 32
 """A query with more than these is left to the parser."""
-
-Bits = npt.NDArray[np.uint64]
 
 
 @inner

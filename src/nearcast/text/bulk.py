@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import inner, kernel
-from nearcast.arrays.types import Bools, Bytes, Int64s
-from nearcast.text._clauses import MOST_CLAUSES, Bits, both, close_side, times, write_conjuncts
+from nearcast.arrays.types import Bits, Bools, Bytes, Int64s
+from nearcast.text._clauses import MOST_CLAUSES, both, close_side, times, write_conjuncts
 from nearcast.text._letters import (
     has_same_tokens,
     is_alnum,
