@@ -36,11 +36,11 @@ READ = [
     'a "A  a" NOT "a b"', 'x:""', "a\tb\x1fc", "x:007", "x:-", "a NOT el*",
 ]  # fmt: skip
 LEFT = [
-    "", " ", '"five terms are too many"', "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a', '""', "a*b", "a*", "x:",
-    "x:<a",
-    "x:=5", "x:[1 TO", "x:[1 TO 2]y", ":smile:", "é", "東京", "NOT a", "a OR NOT b", "NOT (a b)",
-    "a NOT a", r'"a\"b"', "x:1e3", "x:>1e999", "a NOT e-coupon", '"a"b', 'a"b"', "*", "x:1.5",
-    "x:>1 x:>1.0", "...", " OR ".join(f"a{n}" for n in range(99)), "(" * 9 + "a" + ")" * 9,
+    "", " ", '"of five terms or more"', "a AND", "OR a", "(a", "a)", "a OR ()", "-a", "!a", '"a',
+    '""', "a*b", "a*", "x:", "x:<a", "x:=5", "x:[1 TO", "x:[1 TO 2]y", ":smile:", "é", "東京",
+    "NOT a", "a OR NOT b", "NOT (a b)", "a NOT a", r'"a\"b"', "x:1e3", "x:>1e999",
+    "a NOT e-coupon", '"a"b', 'a"b"', "*", "x:1.5", "x:>1 x:>1.0", "...",
+    " OR ".join(f"a{n}" for n in range(99)), "(" * 9 + "a" + ")" * 9,
 ]  # fmt: skip
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from nearcast.store import Lineage, WebhookTable
 
-_NO_ANSWERS: Mapping[str, bytes] = {}
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -168,14 +167,10 @@ class Engine:
         try:
             yield changes
         except BaseException as error:
-            self._undo(error, changes)
+            kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
+            if not kept and self._journal.heals:
+                self._core = None  # the file has exactly what was acknowledged
             raise
-
-    def _undo(self, error: BaseException, changes: EngineChanges) -> None:
-        """Have the core restored from the file, unless the error left it as the file is."""
-        kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
-        if not kept and self._journal.heals:
-            self._core = None  # the file has exactly what was acknowledged
 
     def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:
@@ -228,14 +223,9 @@ class Engine:
 
     def apply(self, event: Event) -> list[Update]:
         """Apply one event of a log; the methods below create the event for you."""
-        core = self._grown()
-        changes = EngineChanges(self._journal.seq, self._journal.log.last)
-        try:
-            updates = apply_one(core, event, changes)
-            self._keep(changes, _NO_ANSWERS)
-        except BaseException as error:
-            self._undo(error, changes)
-            raise
+        with self._call() as changes:
+            updates = apply_one(self._grown(), event, changes)
+            self._keep(changes, {})
         return updates
 
     def apply_all(
