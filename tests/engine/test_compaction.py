@@ -78,7 +78,8 @@ def test_any_log_gives_the_updates_of_scan_while_the_table_compacts(
     index: str, monkeypatch: pytest.MonkeyPatch, log: list[dict[str, Any]]
 ) -> None:
     monkeypatch.setattr(Table, "remove", remove_and_compact)
-    monkeypatch.setattr("nearcast.engine.bulk._FEW", 1)
+    monkeypatch.setattr("nearcast.engine.bulk.FEW", 1)
+    monkeypatch.setattr("nearcast.engine.replacing.FEW", 1)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     engine, scan = Engine(index=index), Engine(index="scan")
     known: set[str] = set()

@@ -1,92 +1,25 @@
-"""Places in tables as other libraries have them, turned into the columns of the event log."""
+"""A column `geometry` in a table, as data frames have it, taken apart into points and regions."""
 
 from __future__ import annotations
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearcast.errors import InvalidValue
 from nearcast.geo import Region, region_to_json
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-_TEXTS = (pa.types.is_string, pa.types.is_large_string)
-_BYTES = (pa.types.is_binary, pa.types.is_large_binary)
 
 
 def with_places(table: pa.Table) -> pa.Table:
-    """Give `point` and `region` the form that they have in the event log.
+    """Give a table a `point` and a `region` where a column `geometry` stands for both.
 
-    They may be WKB, WKT or GeoArrow. Where there is neither, a column `geometry` stands for both,
-    as data frames with geometries have it: what is no point is a region.
+    What is no point is a region. In columns of their own, the reader knows all their forms.
     """
     names = table.schema.names
-    if names.count("geometry") == 1 and "point" not in names and "region" not in names:
-        return _with_geometry(table)
-    if names.count("point") == 1 and _is_foreign_point(table["point"]):
-        table = _replaced(table, "point", _points(table["point"]))
-    if names.count("region") == 1 and _is_foreign_region(table["region"]):
-        table = _replaced(table, "region", _regions(table["region"]))
-    return table
-
-
-def _is_foreign_point(column: pa.ChunkedArray) -> bool:
-    kind = column.type
-    if _is_text(kind):
-        return not _all_begin_with(column, "[")
-    # Points of GeoArrow are structs, or lists of two numbers as in the log.
-    return _is_bytes(kind) or pa.types.is_struct(kind) or isinstance(kind, pa.BaseExtensionType)
-
-
-def _is_foreign_region(column: pa.ChunkedArray) -> bool:
-    kind = column.type
-    if _is_text(kind):
-        return not _all_begin_with(column, "{")
-    if pa.types.is_struct(kind):
-        return bool(kind.get_field_index("type") < 0)
-    lists = any(each(kind) for each in _LISTS)
-    return _is_bytes(kind) or lists or isinstance(kind, pa.BaseExtensionType)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(each(kind) for each in _TEXTS)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(each(kind) for each in _BYTES)
-
-
-def _all_begin_with(column: pa.ChunkedArray, bracket: str) -> bool:
-    """Whether all texts are JSON of the log, as far as that shows at their beginning."""
-    found = pc.all(pc.match_substring_regex(column.cast(pa.large_binary()), rf"^\s*\{bracket}"))
-    return found.as_py() is not False
-
-
-def _replaced(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), name, column)
-
-
-def _points(column: pa.ChunkedArray) -> pa.Array:
-    from nearcast.geo.columns import points_in  # here, as it imports shapely
-
-    read = points_in(column)
-    for row, error in read.errors.items():
-        raise _in_row(row, error)
-    return pa.array([None if lon != lon else [lon, lat] for lon, lat in read.points.tolist()])
-
-
-def _regions(column: pa.ChunkedArray) -> pa.Array:
-    from nearcast.geo.columns import regions_in
-
-    read = regions_in(column)
-    for row, error in read.errors.items():
-        raise _in_row(row, error)
-    return pa.array([_text_of(region) for region in read.regions], pa.string())
-
-
-def _with_geometry(table: pa.Table) -> pa.Table:
-    """Separate the points of a column from its regions."""
-    from nearcast.geo.columns import points_in, regions_in
+    if names.count("geometry") != 1 or "point" in names or "region" in names:
+        return table
+    from nearcast.geo.columns import points_in, regions_in  # here, as it imports shapely
 
     points, regions = [], []
     column = table["geometry"]

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
-from nearcast.geo import region_to_json
+from nearcast.errors import NearcastError
+from nearcast.geo import as_region, region_to_json
 from nearcast.geo.columns import RegionColumn, points_in, regions_in
 from nearcast.geo.region_columns import UNREAD, RegionArrays, no_regions, regions_of_texts
 
@@ -58,6 +59,16 @@ def regions_at(table: pa.Table, rows: Int64s) -> ArrowRegions | None:
 def is_foreign(region: object) -> bool:
     """Whether a region is not in the form of the event log."""
     return region is not None and not (isinstance(region, dict) and "type" in region)
+
+
+def as_logged(region: object) -> object:
+    """A region in the form of the event log; JSON that is none stays as it is, to be refused."""
+    try:
+        return region_to_json(as_region(region))
+    except NearcastError:
+        if isinstance(region, str) and region.lstrip().startswith("{"):
+            return region
+        raise
 
 
 def with_points(table: pa.Table) -> pa.Table:

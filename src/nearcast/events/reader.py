@@ -41,11 +41,11 @@ from nearcast.events.flat import (
     strings_of,
     tops_of,
 )
-from nearcast.events.foreign import is_foreign, regions_at, texts_as_regions, with_points
+from nearcast.events.foreign import as_logged, is_foreign, regions_at, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Subscription, Top
-from nearcast.geo import Box, Circle, Region, as_region, region_to_json
+from nearcast.geo import Box, Circle, Region
 from nearcast.geo.columns import plain_column
 from nearcast.geo.region_columns import (
     ABSENT,
@@ -209,7 +209,7 @@ class CheckedEvents:
                 if arrow is not None:
                     fields["region"] = arrow.value(place)
                 elif self._foreign and is_foreign(fields.get("region")):
-                    fields["region"] = region_to_json(as_region(fields["region"]))
+                    fields["region"] = as_logged(fields["region"])
                 event = event_from_json(fields | given)
             except NearcastError as error:
                 self.errors[row] = error
