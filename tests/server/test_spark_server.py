@@ -157,7 +157,7 @@ def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> No
     assert found.count(b'"score"') > 500
     assert found.count(b'"change"') > 10
     assert [each["line"] for each in again] == places
-    assert sum("not known to the pipeline" in each["error"] for each in refused) > 10
+    assert not any("pipeline" in each["error"] for each in refused)
 
 
 @pytest.mark.parametrize("window", [{"window_count": 8}, {"window_seconds": 3.0}])
