@@ -45,7 +45,7 @@ from nearcast.events.foreign import as_logged, is_foreign, regions_at, texts_as_
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Subscription, Top
-from nearcast.geo import Box, Circle, Region
+from nearcast.geo import Box, Circle, Point, Region
 from nearcast.geo.columns import plain_column
 from nearcast.geo.region_columns import (
     ABSENT,
@@ -74,7 +74,7 @@ class CheckedEvents:
 
     By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
     and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
-    NaN. `regions` are those that are neither boxes nor circles, `others` the events of kind OTHER.
+    NaN. `others` are the events of kind OTHER.
     `shapes` has all regions as arrays, as far as they were read as columns, and `attributes` the
     `meta`, `ttl` and `ops` of rows of kind SUBSCRIBE that have some, without query and region.
 
@@ -176,12 +176,6 @@ class CheckedEvents:
         put_circles(found, np.flatnonzero(round_), circles[round_])
         return polygons_of(column, found)
 
-    @property
-    def regions(self) -> dict[int, Region]:
-        """The regions that are neither boxes nor circles, by row."""
-        polygons = np.flatnonzero(self.shapes.polygon >= 0).tolist()
-        return {row: self.region(row) for row in polygons} | self._regions
-
     def are_all(self, kind: int) -> bool:
         """Whether all rows are of one kind."""
         return bool((self.kinds == kind).all())
@@ -239,17 +233,17 @@ class CheckedEvents:
             case Publish(message):
                 self.kinds[row] = RANGE if message.point is None else POINT
                 self.ttl[row] = message.ttl
-                self._place(row, message.point, message.region)
+                self.place(row, message.point, message.region)
                 return message.id, message.text, None
             case Subscribe(subscription):
                 self.kinds[row] = SUBSCRIBE if subscription.top is None else RANKED
-                self._place(row, subscription.point, subscription.region)
+                self.place(row, subscription.point, subscription.region)
                 if subscription.top is not None:
                     self.tops[row] = subscription.top.k, subscription.top.alpha
                 return subscription.id, None, subscription.query
             case Move(id, region, point):
                 self.kinds[row] = SHIFT if region is None else MOVE
-                self._place(row, point, region)
+                self.place(row, point, region)
                 return id, None, None
         self.kinds[row] = UNSUBSCRIBE
         return id_of(event), None, None
@@ -260,7 +254,8 @@ class CheckedEvents:
             return False
         return event.message.point is not None
 
-    def _place(self, row: int, point: Any, region: Region | None) -> None:
+    def place(self, row: int, point: Point | None, region: Region | None) -> None:
+        """Write where one of the other events is, or asks for, to its row."""
         self.points[row] = np.nan if point is None else point
         self.boxes[row] = self.circles[row] = np.nan
         kinds = self.shapes.kinds

@@ -11,10 +11,10 @@ import pyarrow as pa
 from nearcast.arrays.types import Int64s
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError
-from nearcast.events import Message, Move, Point, Publish, Retract, Subscribe, Subscription
+from nearcast.events import Message, Move, Publish, Retract, Subscribe, Subscription
 from nearcast.events.flat import present
 from nearcast.events.reader import MOVE, POINT, RANGE, RANKED, SHIFT, SUBSCRIBE, CheckedEvents
-from nearcast.geo import Box, Circle, Region
+from nearcast.geo import Box
 from nearcast.geo.circles import circle_columns
 from nearcast.spark.deciding import RETRACT
 from nearcast.spark.operations import PLAIN, ROUND, fixed_lists
@@ -87,32 +87,21 @@ class EventBatch:
                 self.kinds[row] = RANGE if message.point is None else POINT
                 self.messages[row] = message
                 checked.ttl[row] = message.ttl
-                self._place(row, message.point, message.region)
-                if row in checked.regions:  # an index knows it by the box around it
-                    checked.boxes[row] = hull(checked.regions[row].bounds())
+                checked.place(row, message.point, message.region)
+                if not isinstance(message.region, Box | None):  # known by the box around it
+                    checked.boxes[row] = hull(message.region.bounds())
             case Subscribe(one):
                 self.kinds[row] = SUBSCRIBE if one.top is None else RANKED
                 self.subscriptions[row] = one
                 checked.ttl[row] = np.nan if one.ttl is None else one.ttl
-                self._place(row, one.point, one.region if one.top is None else None)
+                checked.place(row, one.point, one.region if one.top is None else None)
                 if one.top is not None:
                     checked.tops[row] = one.top.k, one.top.alpha
             case Move(region=region, point=point, ttl=ttl):
                 self.kinds[row] = MOVE if point is None else SHIFT
                 self.moves[row] = event
                 checked.ttl[row] = np.nan if ttl is None else ttl
-                self._place(row, point, region if point is None else None)
-
-    def _place(self, row: int, point: Point | None, region: Region | None) -> None:
-        checked = self.checked
-        checked.points[row] = np.nan if point is None else point
-        checked.boxes[row] = checked.circles[row] = np.nan
-        if isinstance(region, Box):
-            checked.boxes[row] = region.west, region.south, region.east, region.north
-        elif isinstance(region, Circle):
-            checked.circles[row] = *region.center, region.radius
-        elif region is not None:
-            checked.regions[row] = region
+                checked.place(row, point, region if point is None else None)
 
     def _read(self, row: int, subscription: Subscription) -> None:
         """Parse the query of a subscription, and its filter."""

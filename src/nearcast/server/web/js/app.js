@@ -268,6 +268,8 @@ async function layGround() {
 // A link to what is seen here, with the same subscriptions as one's own.
 async function share() {
   const link = new URL(location.href);
+  const { lng, lat } = map.getCenter(); // the map writes them to the address some time later
+  link.hash = [map.getZoom().toFixed(2), lat.toFixed(4), lng.toFixed(4)].join("/");
   if (mine.ids.length) link.searchParams.set("yours", mine.ids.join(","));
   history.replaceState(null, "", link);
   const copied = await navigator.clipboard?.writeText(link.href).then(() => true, () => false);
