@@ -44,8 +44,8 @@ from nearcast.events.flat import (
 from nearcast.events.foreign import as_logged, is_foreign, regions_at, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
 from nearcast.events.properties import PropertyColumn
-from nearcast.events.values import Message, Subscription, Top
-from nearcast.geo import Box, Circle, Point, Region
+from nearcast.events.values import Message, Point, Subscription, Top
+from nearcast.geo import Box, Circle, Region
 from nearcast.geo.columns import plain_column
 from nearcast.geo.region_columns import (
     ABSENT,
