@@ -26,6 +26,7 @@ from nearcast.index.loading import (
     add_circles,
     add_polygons,
     add_rows,
+    check_entries,
     leave_shapes,
     reserve_rows,
 )
@@ -82,6 +83,8 @@ class _Places(NamedTuple):
 def put_columns(population: IndexedSubscriptions, new: NewSubscriptions) -> tuple[Int32s, Int32s]:
     """Add new subscriptions; return the owner of each, -1 if it was not added, and all rows."""
     owners, rows = np.full(len(new), -1, np.int32), [np.empty(0, np.int32)]
+    if len(new) > _AT_A_TIME:  # none may be left when some have been added
+        check_entries(population.table, new.queries.nbytes + 4 * len(new))
     places = _places_of(population, new.regions)
     everyone = -1
     if new.queries.null_count:
@@ -157,9 +160,6 @@ def _put_some(
     if len(which) < len(good):
         picked = pa.array(which)
         ids, queries = ids.take(picked), queries.take(picked)
-    made = population.owners.extend(buffers(ids), buffers(queries))
-    owners[which] = made
-    numbers = _numbers(population, read)
     conjuncts = np.diff(read.conjuncts)
     if wordless is None:
         wordless = np.zeros(len(good), np.bool_)
@@ -167,6 +167,10 @@ def _put_some(
     boxes = np.diff(places.starts[start : stop + 1])
     rows = int((conjuncts * boxes)[which].sum())
     room = int((conjuncts * boxes * (np.diff(read.starts) + 4))[which].sum())
+    check_entries(population.table, room)
+    made = population.owners.extend(buffers(ids), buffers(queries))
+    owners[which] = made
+    numbers = _numbers(population, read)
     out = NewRows(
         np.empty(rows, np.int32), np.empty((rows, 4)), np.empty(rows, np.uint8),
         np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(room, np.int32),

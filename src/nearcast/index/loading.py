@@ -31,6 +31,11 @@ def reserve_rows(table: Table, count: int) -> None:
     table._rows = None
 
 
+def check_entries(table: Table, count: int) -> None:
+    """Refuse rows with so many entries that they would not fit any more."""
+    check_size(table._terms.size + count)
+
+
 def add_rows(table: Table, new: NewRows) -> Int32s:
     """Add rows, and return their numbers: those of removed rows first, then more at the end."""
     check_size(table._terms.size + len(new.entries))
