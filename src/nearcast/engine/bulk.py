@@ -51,7 +51,7 @@ from nearcast.text import EVERYTHING, parse_query
 from nearcast.text.columns import buffers, may_have_syntax
 
 FEW = 2000
-"""So many messages are not worth a second thread."""
+"""Fewer messages than this are not worth a second thread."""
 _NO_OWNERS: Int32s = np.empty(0, np.int32)
 
 

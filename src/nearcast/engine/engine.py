@@ -368,7 +368,8 @@ class Engine:
         where = f"path={str(self._path)!r}" if self._path is not None else "in memory"
         if self._closed:
             return f"<Engine {where}, closed>"
-        return f"<Engine {where}, {len(self):,} subscriptions, {self.seq:,} events>"
+        ending, last = "" if len(self) == 1 else "s", "" if self.seq == 1 else "s"
+        return f"<Engine {where}, {len(self):,} subscription{ending}, {self.seq:,} event{last}>"
 
     def _repr_html_(self) -> str:
         """Show what a notebook shows of it: some of its subscriptions, on a map and as a table."""

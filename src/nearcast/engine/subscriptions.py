@@ -45,7 +45,7 @@ from nearcast.text.keys import is_key
 
 _NONE = np.empty(0, np.int32)
 _FEW = 32
-_GROWTH = 3  # the index is built again where rows are at most so many times those added
+_GROWTH = 3  # the index is rebuilt where there are at most this many times the rows added
 _KINDS = {Box: BOX, Circle: CIRCLE, Polygon: POLYGON, MultiPolygon: SEVERAL}
 
 

@@ -22,7 +22,7 @@ from nearcast.text.columns import buffers
 STRING, NUMBER, TRUE, FALSE, NULL, NOTHING = range(6)
 """What a value is; NOTHING stands for an empty array. From NULL on there is no value."""
 
-_MOST_DIGITS = 15  # decimals of so many digits are told apart by doubles, and written as given
+_MOST_DIGITS = 15  # doubles keep decimals of up to this many digits apart, as they were written
 _LEAST = 1e-4  # smaller numbers are written with an exponent
 _MOST_NAMES = 64
 _POWERS = 10.0 ** np.arange(_MOST_DIGITS + 8)

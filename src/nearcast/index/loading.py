@@ -32,7 +32,7 @@ def reserve_rows(table: Table, count: int) -> None:
 
 
 def check_entries(table: Table, count: int) -> None:
-    """Refuse rows with so many entries that they would not fit any more."""
+    """Refuse rows whose entries would no longer fit into the table."""
     check_size(table._terms.size + count)
 
 
@@ -78,5 +78,5 @@ def add_polygons(table: Table, positions: Floats, starts: Int64s, rings: Int64s)
 
 
 def leave_shapes(table: Table, count: int) -> None:
-    """Note that so many shapes were added that no row refers to, so that they are compacted."""
+    """Note how many of the added shapes no row refers to, so that they are compacted."""
     table._dead += SHAPE_WORDS * count
