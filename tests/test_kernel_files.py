@@ -85,18 +85,62 @@ def test_another_source_of_the_package_makes_kernels_anew(package: Path) -> None
 
 def test_the_stamp_is_of_all_that_modules_with_kernels_import() -> None:
     """So whatever can stand in a kernel changes it, and what cannot does not."""
-    sources = _kernel_files._sources()
-    for name, text in sources.items():
-        for each in ast.walk(ast.parse(text)):
+    with_kernels = [name for name, each in _kernel_files._sources().items() if each.has_kernels]
+    reached = _kernel_files._reached(with_kernels)
+    for name in reached:
+        for each in ast.walk(ast.parse(source_of(name))):
             if isinstance(each, ast.ImportFrom) and each.col_offset == 0:
                 assert each.level == 0, f"{name} imports by a relative name"
                 whole = str(each.module)
                 names = [whole, *(f"{whole}.{part.name}" for part in each.names)]
-                assert all(other in sources for other in names if is_ours(other)), name
-    assert {"nearcast._jit", "nearcast.geo.predicates", "nearcast.topk.kernels.layout"} <= set(
-        sources
-    )
-    assert not {"nearcast.server.run", "nearcast.cli.main", "nearcast.spark.io.sink"} & set(sources)
+                assert all(other in reached for other in names if is_ours(other)), name
+    assert {"nearcast._jit", "nearcast.geo.predicates", "nearcast.topk.kernels.layout"} <= reached
+    assert not {"nearcast.server.run", "nearcast.cli.main", "nearcast.spark.io.sink"} & reached
+
+
+def source_of(module: str) -> str:
+    path = Path(_kernel_files.__file__).parent.parent.joinpath(*module.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+
+
+def test_kernels_whose_sources_are_the_same_are_carried_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An edit compiles again what it can have changed, and nothing else."""
+    monkeypatch.setattr(_kernel_files, "_SHIPPED", tmp_path)
+    monkeypatch.setattr(_kernel_files, "home", lambda: tmp_path)
+    before = tmp_path / "before"
+    before.mkdir()
+    modules = ["nearcast.geo.predicates"]
+    same = {"modules": modules, "sources": _kernel_files.sources_of(*modules)}
+    heads = {
+        "same": same,
+        "edited": {**same, "sources": "another"},
+        "unknown": {"kernel": "of a function that is passed in"},
+    }
+    for name, head in heads.items():
+        (before / f"{name}{_kernel_files.ENDING}").write_bytes(json.dumps(head).encode() + b"\n")
+    (before / f"torn{_kernel_files.ENDING}").write_bytes(b"{")
+    _kernel_files.carry_over()
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob(f"*{_kernel_files.ENDING}")] == [
+        Path(_kernel_files.stamp(), f"same{_kernel_files.ENDING}")
+    ]
+    assert not before.exists()
+
+
+def test_a_hash_of_sources_changes_with_whatever_they_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, sources = "nearcast.geo.kernels", _kernel_files._sources()
+    before = _kernel_files.sources_of(module)
+
+    def after_editing(edited: str) -> str:
+        other = {**sources, edited: sources[edited]._replace(digest="edited")}
+        monkeypatch.setattr(_kernel_files, "_sources", lambda: other)
+        return _kernel_files._digest([module]).hexdigest()
+
+    assert after_editing("nearcast._jit") != before
+    assert after_editing("nearcast.text.analyser") == before
 
 
 def is_ours(module: str) -> bool:

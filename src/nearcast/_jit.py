@@ -64,10 +64,11 @@ class KernelCache(_Cache):
         self._entry = entry  # whether Python may call it, and not only other kernels
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         self._line = function.__code__.co_firstlineno
-        self._stamp = _kernel_files.stamp(
-            _kernel_files.source_outside(function.__code__.co_filename)
-        )
+        outside = _kernel_files.source_outside(function.__code__.co_filename)
+        self._stamp = _kernel_files.stamp(outside)
         self._enabled = True
+        self._module = function.__module__
+        self._knows_sources = outside is None and function.__closure__ is None
 
     @property
     def cache_path(self) -> str:
@@ -112,6 +113,7 @@ class KernelCache(_Cache):
             "signature": _spelled(sig),
             "cpu_s": round(took, 4),
             "entry": self._entry,
+            **self._made_of(sig),
         }
         folder = Path(self.cache_path)
         path = folder / self._file(sig, _kernel_files.targets()[0])
@@ -120,6 +122,15 @@ class KernelCache(_Cache):
             folder.mkdir(parents=True, exist_ok=True)
             passing.write_bytes(json.dumps(head).encode() + b"\n" + _dumps(data._reduce()))
             passing.replace(path)
+
+    def _made_of(self, signature: Any) -> dict[str, Any]:
+        """The modules whose code is in the machine code, where they can be known."""
+        kinds = list(_kinds(signature))
+        if not self._knows_sources or any(isinstance(kind, types.Callable) for kind in kinds):
+            return {}
+        classes = [getattr(kind, "instance_class", None) for kind in kinds]
+        modules = {self._module, *(each.__module__ for each in classes if each is not None)}
+        return {"modules": sorted(modules), "sources": _kernel_files.sources_of(*sorted(modules))}
 
     def enable(self) -> None:
         """Use the disk."""
@@ -133,6 +144,13 @@ class KernelCache(_Cache):
         """Remove what this process could have written for this kernel."""
         for path in Path(self.cache_path).glob(f"{self.name}-{self._line}-*{_kernel_files.ENDING}"):
             path.unlink(missing_ok=True)
+
+
+def _kinds(signature: Any) -> Iterator[Any]:
+    """The types of a signature, and those inside tuples."""
+    for kind in signature:
+        yield kind
+        yield from _kinds(getattr(kind, "types", ()))
 
 
 def _spelled(signature: Any) -> str:

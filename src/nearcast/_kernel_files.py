@@ -1,9 +1,11 @@
 """Where compiled kernels are kept, and which of them fit this machine.
 
 A kernel is machine code of one version of the sources that kernels are made of, one Python, one
-numba and one platform; all four are in the *stamp* that names the folder of its file. Wheels bring
-a folder with them. What a process compiles itself is kept beside those or, where the package cannot
-be written, in the user's cache. `NEARCAST_KERNELS` names a folder to use instead of both.
+numba and one platform; all four are in the *stamp* that names the folder of its file. A kernel also
+says which modules it was made of, so that those which an edit leaves as they were are used again.
+Wheels bring a folder with them. What a process compiles itself is kept beside those or, where the
+package cannot be written, in the user's cache. `NEARCAST_KERNELS` names a folder to use instead of
+both.
 
 This module does not import numba, so a check whether kernels are there stays fast.
 """
@@ -18,7 +20,7 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -92,26 +94,54 @@ def stamp(beside: Path | None = None) -> str:
 
 @cache
 def _stamp(beside: Path | None) -> str:
-    digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
-    for name, text in sorted(_sources().items()):
-        digest.update(f"{name} {text}".encode())
+    digest = _digest(name for name, source in _sources().items() if source.has_kernels)
     if beside is not None:
         for path in sorted(beside.rglob("*.py")) if beside.is_dir() else [beside]:
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def _sources() -> dict[str, str]:
-    """The modules that have kernels and all that they import, directly or not, each as text."""
-    texts = {_module(path): path.read_text("utf-8")
-             for package in _PACKAGES for path in package.rglob("*.py")}  # fmt: skip
-    found: dict[str, str] = {}
-    waiting = [name for name, text in texts.items() if _HAS_KERNELS in text]
+@cache
+def sources_of(*modules: str) -> str:
+    """A hash of these modules and all that they import, and of what else kernels depend on."""
+    return _digest(modules).hexdigest()
+
+
+def _digest(modules: Iterable[str]) -> hashlib.blake2b:
+    digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
+    for name in sorted(_reached(modules)):
+        digest.update(f"{name} {_sources()[name].digest}".encode())
+    return digest
+
+
+class _Source(NamedTuple):
+    """What the stamp has to know of a module."""
+
+    digest: str
+    imports: tuple[str, ...]
+    has_kernels: bool
+
+
+@cache
+def _sources() -> dict[str, _Source]:
+    """All modules of this distribution by their names, as this process found them."""
+    found = {}
+    for path in (path for package in _PACKAGES for path in package.rglob("*.py")):
+        text = path.read_text("utf-8")
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        found[_module(path)] = _Source(digest, tuple(_imported(text)), _HAS_KERNELS in text)
+    return found
+
+
+def _reached(modules: Iterable[str]) -> set[str]:
+    """These modules and all that they import, directly or not."""
+    found: set[str] = set()
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in texts and name not in found:
-            found[name] = texts[name]
-            waiting += _imported(texts[name])
+        if name in _sources() and name not in found:
+            found.add(name)
+            waiting += _sources()[name].imports
     return found
 
 
@@ -233,11 +263,26 @@ def keep(files: Mapping[str, bytes]) -> None:
         passing.replace(folder / Path(name).name)
 
 
-def forget_others() -> None:
-    """Remove kernels of other sources from the package's own folder: they are unused now."""
+def carry_over() -> None:
+    """Keep those kernels of other versions of the package whose sources are the same in this one.
+
+    The others are removed from the package's own folder: they are unused now.
+    """
     for folder in _SHIPPED.glob("*") if home() == _SHIPPED else ():
         if folder.name != stamp():
+            for path in folder.glob(f"*{ENDING}"):
+                if _fits(path):
+                    (home() / stamp()).mkdir(exist_ok=True)
+                    path.replace(home() / stamp() / path.name)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fits(path: Path) -> bool:
+    """Whether a kernel's file is of the same sources, Python, numba and platform as these."""
+    with path.open("rb") as file:
+        head = _decoded(file.readline())
+    modules = head.get("modules")
+    return bool(modules) and head.get("sources") == sources_of(*modules)
 
 
 def kernel_files() -> list[Path]:
@@ -268,7 +313,14 @@ def misfit() -> str | None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
+        return _decoded(path.read_bytes())
+    except OSError:
+        return {}
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -33,7 +33,7 @@ def build(
     The largest parts come first, so that no process is left alone with one. A process for each part
     would import everything again, and learn the types of numpy's functions.
     """
-    _kernel_files.forget_others()
+    _kernel_files.carry_over()
     missing = [part for part in parts if not _kernel_files.at_hand(part)]
     missing.sort(key=_expected, reverse=True)
     total = len(_kernel_files.kernel_files()) + sum(map(_expected, missing))
