@@ -20,7 +20,7 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -125,12 +125,16 @@ class _Source(NamedTuple):
 @cache
 def _sources() -> dict[str, _Source]:
     """All modules of this distribution by their names, as this process found them."""
-    found = {}
-    for path in (path for package in _PACKAGES for path in package.rglob("*.py")):
-        text = path.read_text("utf-8")
-        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        found[_module(path)] = _Source(digest, tuple(_imported(text)), _HAS_KERNELS in text)
-    return found
+    paths = [path for package in _PACKAGES for path in package.rglob("*.py")]
+    texts = {_module(path): path.read_text("utf-8") for path in paths}
+    return {
+        name: _Source(
+            hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
+            tuple(_imported(text, texts)),
+            _HAS_KERNELS in text,
+        )
+        for name, text in texts.items()
+    }
 
 
 def _reached(modules: Iterable[str]) -> set[str]:
@@ -150,11 +154,12 @@ def _module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(text: str) -> Iterator[str]:
-    """What a source imports from this distribution; names in a module count as modules, too."""
+def _imported(text: str, modules: Container[str]) -> Iterator[str]:
+    """The modules that a source imports names from, or as names from their package."""
     for module, several, one in _IMPORT.findall(text):
-        yield module
-        yield from (f"{module}.{name}" for name in re.findall(r"\w+", several or one))
+        for name in re.findall(r"\w+", several or one) or [""]:
+            inside = f"{module}.{name}"
+            yield inside if inside in modules else module
 
 
 def source_outside(file: str) -> Path | None:
