@@ -114,6 +114,7 @@ def running_below(folder: Path) -> list[str]:
     return [each for each in found if str(folder) in each]
 
 
+@pytest.mark.soak
 def test_the_demo_runs_on_spark_alone(tmp_path: Path) -> None:
     with start(tmp_path, engine="spark") as process:
         lines = until(process, "First match after")

@@ -31,9 +31,12 @@ class Crashes:
 
     Changes are told apart by what they do to which kind of file. A folder that is removed whole is
     emptied in any order: there only the file that is next counts. Once all are known, it lives.
+    With `every` above 1 it dies at each such place among so many, and lives on at the others.
     """
 
     def __init__(self) -> None:
+        self.every = 1
+        self.deaths = 0
         self._below = ""
         self._dead = False
         self._before = "start"
@@ -61,7 +64,10 @@ class Crashes:
             if step in self.known:
                 return
             self.known.add(step)
+            if len(self.known) % self.every:
+                return
             self._dead = True
+            self.deaths += 1
         raise Crash(name)  # nor does the dead change anything later
 
     def _audit(self, event: str, given: tuple[Any, ...]) -> None:
@@ -126,8 +132,10 @@ def _before(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def install(patch: pytest.MonkeyPatch) -> Crashes:
+def install(patch: pytest.MonkeyPatch, every: int = 1) -> Crashes:
     """Make every change to a file a place to die at; flushes take no time."""
+    _crashes.every, _crashes.deaths = every, 0
+    _crashes.known.clear()
     patch.setattr(os, "fsync", lambda _: _crashes.point("fsync"))
     patch.setattr(pafs, "LocalFileSystem", _Files)
     for kind, names in {

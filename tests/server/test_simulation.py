@@ -21,7 +21,7 @@ pytestmark = [  # a process that ends in the middle leaves things open
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
-SEEDS = 64
+SEEDS = 24
 AT_A_TIME = 8
 SOAK = Path(__file__).parents[1] / "soak" / "simulate.py"
 

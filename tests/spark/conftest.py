@@ -1,10 +1,12 @@
-"""One session of Spark for all tests of a process."""
+"""One session of Spark for all tests of a process, and processes that die."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from crashes import Crashes, install
 from nearcast.spark.session import local_session
 
 
@@ -13,3 +15,14 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("local[2]", "nearcast tests", **{"spark.sql.shuffle.partitions": 2})
     yield session
     session.stop()
+
+
+@pytest.fixture(
+    params=[pytest.param(4, id="a quarter"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+)
+def crashes(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Crashes:
+    """Dies at a quarter of the places where a process may die; in the long runs at all of them."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    return install(monkeypatch, request.param)

@@ -13,7 +13,7 @@ import pytest
 
 from any_targets import any_target
 from boolean_logs import scanned
-from crashes import Crash, Crashes, install
+from crashes import Crash, Crashes
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
@@ -58,12 +58,9 @@ def plan_of(feed: BatchFeed) -> Plan:
 
 
 def test_a_crash_at_any_point_of_a_move_loses_nothing_and_repeats_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, crashes: Crashes
 ) -> None:
     """It dies between any two changes of files while cells change hands, a few with every batch."""
-    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
-    crashes: Crashes = install(monkeypatch)
-    crashes.known.clear()
     batches, rows, some = 12, 14, Random(5)
     log = churn(batches * rows, seed=5)
     small = Small(tmp_path, SPACE)
@@ -90,7 +87,8 @@ def test_a_crash_at_any_point_of_a_move_loses_nothing_and_repeats_nothing(
         versions.add(plan_of(feed).number)
     small.check(expected)
     assert small.refused() == refused
-    assert deaths == len(crashes.known) > 100
+    assert deaths == crashes.deaths
+    assert len(crashes.known) > 100
     assert len(versions) > 4
 
 

@@ -80,16 +80,22 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
     assert spark.streams.active == []
 
 
+@pytest.mark.parametrize(
+    "arms", [["identity", "shared"], pytest.param(list(ARMS), marks=pytest.mark.soak)]
+)
 def test_the_command_prints_what_was_measured(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arms: list[str],
 ) -> None:
     monkeypatch.setattr("nearcast_lab.bench.spark._WARM_UP", 0)
     assert spark.streams.active == []
     sizes = ["--batches", "60", "--rounds", "1", "--subscriptions", "20", "--rate", "0"]
-    assert main(["bench", "spark", *sizes, "--json"]) == 0
+    assert main(["bench", "spark", *sizes, "--arms", ",".join(arms), "--json"]) == 0
     reports = json.loads(capfd.readouterr().out)
     assert [(report["arm"], report["events_per_batch"]) for report in reports] == [
-        (name, 60) for name in ARMS
+        (name, 60) for name in arms
     ]
     assert main(["bench", "spark", "--arms", "magic"]) == 2
     assert "expected one of identity" in capfd.readouterr().err

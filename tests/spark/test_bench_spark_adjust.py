@@ -86,6 +86,7 @@ def test_figures_follow_from_what_was_fed() -> None:
     assert not checks_of([auto, off, oracle], odd)[-1]["holds"]
 
 
+@pytest.mark.soak
 def test_the_command_says_what_it_found(
     spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from boolean_logs import records
-from crashes import Crashes, install
+from crashes import Crashes
 from event_logs import logs, worlds
 from naive import Given
 from nearcast.engine.settings import Settings
@@ -89,13 +89,10 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, crashes: Crashes
 ) -> None:
     """It dies between any two changes of files, also while buffers are asked for."""
-    crashes: Crashes = install(monkeypatch)
-    crashes.known.clear()
     chosen, size = Settings(window=Window(count=6)), 12
     log = ranked_log(6 * size, seed=8)
     expected, _ = scored(log, chosen)
@@ -103,7 +100,8 @@ def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
     ranked = Ranked(tmp_path, chosen, OFTEN)
     deaths = take_through_crashes(ranked, crashes, table, size, "prefix", 4)
     assert ranked.output.updates == expected
-    assert deaths == len(crashes.known) > 60
+    assert deaths == crashes.deaths
+    assert len(crashes.known) > 60
 
 
 @pytest.mark.usefixtures("quick")
