@@ -18,7 +18,6 @@ from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
-_ADDED, _REMOVED, _CHANGED = (pa.scalar(op, pa.int8()) for op in (ADD, REMOVE, CHANGE))
 _BEYOND = 1 << 62  # no id and no number of an event is as large
 _IN_MEMORY = 20_000  # listeners at most this far behind are served from memory
 
@@ -38,7 +37,9 @@ def _to_store(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _from_store(rows: pa.RecordBatch) -> pa.RecordBatch:
     columns = rows.columns
-    columns[_OP] = pc.fill_null(pc.if_else(columns[_OP], _ADDED, _REMOVED), _CHANGED)
+    # Not at import: the first scalar makes pyarrow import pandas, where that is installed.
+    add, remove, change = (pa.scalar(op, pa.int8()) for op in (ADD, REMOVE, CHANGE))
+    columns[_OP] = pc.fill_null(pc.if_else(columns[_OP], add, remove), change)
     return pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
 
 
