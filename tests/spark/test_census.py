@@ -39,7 +39,7 @@ def test_counts_are_those_of_what_there_is(
     """Messages since the plan; one row for each conjunct and box of what stands."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(census, "_EVERY_S", 0.0)
-    log = churn(240, seed=7)
+    log = churn(120, seed=7)
     paths = write_events(tmp_path / "in", log, files=4, group=10)
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3

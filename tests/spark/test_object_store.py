@@ -108,14 +108,14 @@ def test_a_pipeline_finds_itself_again_in_the_store(
     """JSON Lines and Parquet, another plan in between, and a node that lost its cache."""
     cache = tmp_path / "cache"
     monkeypatch.setenv("NEARCAST_CACHE", str(cache))
-    log = churn(150, seed=3)
+    log = churn(90, seed=3)
     expected, refused = scanned(log, Settings())
     files = Files(BUCKET)
     small = Stored(tmp_path)
     small.place = f"{BUCKET}/pipeline"
     for number, (partitioner, workers) in enumerate([("space-kd", 2), ("hash", 3), ("shared", 1)]):
         small.partitioner, small.workers = partitioner, workers
-        some = log[number * 50 : (number + 1) * 50]
+        some = log[number * 30 : (number + 1) * 30]
         feed = small.open(replan=bool(number))
         if number % 2:
             files.fill(
