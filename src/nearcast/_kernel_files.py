@@ -286,7 +286,7 @@ def _fits(path: Path) -> bool:
     """Whether a kernel's file is of the same sources, Python, numba and platform as these."""
     with path.open("rb") as file:
         head = _decoded(file.readline())
-    modules = head.get("modules")
+    modules: list[str] = head.get("modules", [])
     return bool(modules) and head.get("sources") == sources_of(*modules)
 
 
