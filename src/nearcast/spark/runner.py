@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.partition.plan import Plan
+from nearcast.spark.placement import ShardPlacement
 from nearcast.spark.topk.registry import chains_of
 from nearcast.spark.workers import kernels
 from nearcast.spark.workers.task import Stage, TaskInput, TaskReport
@@ -25,9 +26,11 @@ class SparkRunner:
     def __init__(self, session: SparkSession, tasks: int | None = None) -> None:
         self._session = session
         self.tasks = tasks or session.sparkContext.defaultParallelism
+        self._placement = ShardPlacement(session)
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
+        self._placement.look()
         answers = [self._run(work, chain) for chain in chains_of(work, plan)]
         if not answers:
             return []
@@ -39,6 +42,8 @@ class SparkRunner:
         for number, stage in enumerate(chain):
             if number:
                 frame = frame.repartitionById(stage.width, "worker")
+            if stage.pinned:
+                frame = self._placement.pinned(frame, stage.width)
             frame = frame.mapInArrow(_tasks(work, stage, is_first=number == 0), _PACKET)
         return frame
 

@@ -155,7 +155,7 @@ def _pass_on(source: BinaryIO) -> None:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, line)
 
 
-def _has_class(session: SparkSession, name: str) -> bool:
+def has_class(session: SparkSession, name: str) -> bool:
     """Whether the JVM of a session knows a class."""
     found: Any = reduce(getattr, name.split("."), session.sparkContext._jvm)
     return type(found).__name__ == "JavaClass"  # and a package where there is none of that name
@@ -285,7 +285,7 @@ def _use_local_checkpoints(session: SparkSession) -> None:
 
     It looks before it renames, which is safe for one writer: a stream has one.
     """
-    if _has_class(session, LOCAL_CHECKPOINTS):
+    if has_class(session, LOCAL_CHECKPOINTS):
         session.conf.set(CHECKPOINTS, LOCAL_CHECKPOINTS)
 
 

@@ -28,6 +28,7 @@ from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.included import columns_for
 from nearcast.spark.io.paths import absolute
 from nearcast.spark.lazy import lazy_frame
+from nearcast.spark.nodes import check_nodes
 from nearcast.spark.options import StreamOptions, path_of
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
 from nearcast.spark.readers.frames import as_events
@@ -244,6 +245,7 @@ class _Opening:
         self._own = own  # with settings as the pipeline needs them
         self._options = options
         options.check()
+        check_nodes(own)
         self._settings = options.settings or Settings()
         self.state = PipelineState(absolute(state), about_settings(self._settings))
         quarantine = None if options.quarantine is None else absolute(options.quarantine)
