@@ -241,7 +241,7 @@ def _start(
     listeners.append(watch.listen)
     feed.stopping = watch.stop.is_set
     take = watch.taking(feed.take_files if source.files else feed.take_rows)
-    return start(source.frame(session), take, feed, *when)
+    return start(source.frame(session), take, feed.pipeline.state, *when)
 
 
 def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:
