@@ -137,14 +137,21 @@ class KnownKeys:
     def __init__(self) -> None:
         self._prefixes = _Filter(_PREFIX, _enter_prefixes)
         self._phrases = _Filter(_PHRASE, _enter_phrases)
+        self._filters: KeyFilters | None = None
 
     def note(self, strings: Iterable[str]) -> None:
         """Take note of strings that have got a number; those that are no such keys do not count."""
         strings = [string for string in strings if string[0] == "\0"]
+        self._filters = None
         self._prefixes.note(strings)
         self._phrases.note(strings)
 
     def filters(self, everything: Iterable[str], secret: Secret) -> KeyFilters:
-        """The filters, with all keys that were noted; `everything` has those that are in use."""
-        prefixes = self._prefixes.settle(everything, secret)
-        return KeyFilters(prefixes, self._phrases.settle(everything, secret))
+        """The filters, with all keys that were noted; `everything` has those that are in use.
+
+        It is the same object for as long as the arrays are.
+        """
+        if self._filters is None:
+            prefixes = self._prefixes.settle(everything, secret)
+            self._filters = KeyFilters(prefixes, self._phrases.settle(everything, secret))
+        return self._filters
