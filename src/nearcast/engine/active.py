@@ -171,8 +171,8 @@ class IndexedMessages:
     def _arrived(self, slot: int) -> ArrivedMessage:
         """The message of a slot as it was when it was added."""
         message, number = self._message(slot), int(self._numbers[slot])
-        tokens = self._population.analyser.tokens(message.text)
-        return ArrivedMessage(message, number, float(self._times[slot, 0]), tokens)
+        at = float(self._times[slot, 0])
+        return ArrivedMessage(message, number, at, self._population.analyser)
 
     def add(self, arrived: ArrivedMessage) -> None:
         """Add an active message."""

@@ -68,7 +68,7 @@ def read_messages(
     some = longest // 2 + 1
     read_keys(
         lookup.slots, lookup.secret, data, offsets, simple, asked.prefixes, asked.phrases,
-        asked.known, asked.everyone, lookup.seen, lookup.mark, starts, terms,
+        asked.known, *lookup.filters, asked.everyone, lookup.seen, lookup.mark, starts, terms,
         np.empty((some, 2), np.uint64), np.empty((some, 2), np.int64), np.empty(some, np.int32),
         np.empty(longest + values.longest + _BESIDE, np.uint8), asked.names, values.data,
         values.starts, values.names, values.kinds, values.spans, values.numbers, numbers.starts,

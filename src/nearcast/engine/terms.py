@@ -33,6 +33,7 @@ from nearcast.arrays.slots import (
     secret_words,
 )
 from nearcast.arrays.types import Bytes, Int32s, Int64s
+from nearcast.engine.key_filter import KeyFilters, KnownKeys
 from nearcast.index.table import EXCLUDES, NO_OWNER, Rows, Table
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
@@ -161,6 +162,7 @@ class TermLookup(NamedTuple):
     seen: Int64s  # by number: the message that had it last
     mark: int  # the number of the first message
     plain: bool  # whether the terms of ASCII texts are their letters and digits
+    filters: KeyFilters
 
 
 class KeptTerms(NamedTuple):
@@ -187,6 +189,7 @@ class TermIds:
         self._secret = secret_words()
         self._ids: dict[str, int] = {}  # those of subscriptions, as far as their letters are known
         self._late: list[str] = []  # those in it that the slots do not know yet
+        self._keys = KnownKeys()  # which of these are keys of prefixes and phrases
         self._count = 0  # one more than the highest number
         self._free: list[int] = []
         self._lent = 0  # numbers that are not in the dictionary
@@ -214,6 +217,7 @@ class TermIds:
         numbers, letters, hashes, self._secret = kept
         given = zip(letters, numbers.tolist(), strict=True)
         self._ids = {term: number for term, number in given if term is not None}
+        self._keys.note(self._ids)
         self._count = int(numbers.max(initial=-1)) + 1
         self._lent = len(numbers) - len(self._ids)
         self._enter(hashes, numbers)
@@ -267,7 +271,8 @@ class TermIds:
         """What a kernel needs to find the terms of some messages."""
         self.settle()
         mark, self._mark = self._mark, self._mark + messages
-        return TermLookup(self._slots, self._secret, self._seen, mark, self._plain)
+        filters = self._keys.filters(self._ids, self._secret)
+        return TermLookup(self._slots, self._secret, self._seen, mark, self._plain, filters)
 
     def hashed(self, strings: list[str]) -> Slots:
         """The hashes of strings, as kernels make them of bytes."""
@@ -358,6 +363,7 @@ class TermIds:
             numbers = np.array([self._ids[term] for term in late], np.int32)
             self._enter(self._hashed(late), numbers)
             self._kept[numbers] = True
+            self._keys.note(late)
 
     def _reserve(self, count: int) -> None:
         """Make room for `count` terms in all."""
@@ -455,9 +461,11 @@ class TermIds:
             self._use(added)
             self._new += added
             letters = spans[fresh[:added]].tolist()
-            for (a, b), number in zip(letters, numbers[:added].tolist(), strict=True):
-                text = str(raw[a:b], "ascii")
-                self._ids[text.lower() if lower else text] = number
+            new = [str(raw[a:b], "ascii") for a, b in letters]
+            new = [text.lower() for text in new] if lower else new
+            self._ids.update(zip(new, numbers[:added].tolist(), strict=True))
+            if not lower:
+                self._keys.note(new)
         self._kept[terms] = True
         return terms
 

@@ -343,7 +343,7 @@ class Update:
     score: float | None = None
     meta: JsonObject | None = field(default=None, compare=False, repr=False)
     late: LateBody | None = field(default=None, compare=False, repr=False)
-    """Its body, as long as nobody has asked for it."""
+    """Its body, until it is asked for."""
 
     @property
     def body(self) -> JsonObject | None:

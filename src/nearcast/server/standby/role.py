@@ -58,7 +58,7 @@ class ServerRole:
             return None
         except (OSError, ValueError) as error:
             raise DamagedStoreError(
-                f"{self._path}: cannot be read ({error}); without it nobody knows whether this "
+                f"{self._path}: cannot be read ({error}); without it, it is unknown whether this "
                 "server was replaced. If it was not, remove the file"
             ) from None
 

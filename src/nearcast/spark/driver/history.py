@@ -52,7 +52,8 @@ from nearcast.spark.operations import (
     ranks,
     unranked,
 )
-from nearcast.spark.registrar import Reading, Registrar, hash_ids
+from nearcast.spark.reading import hash_ids
+from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.workers.node import LogStep
 
 FIRST = LogStep(0, "start")

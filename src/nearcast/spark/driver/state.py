@@ -12,6 +12,7 @@
     definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
                          are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
+    reading/S            the events of step S as readers packed them, until it is committed
     pending.json         the events of the step that was begun last
     commits/S.json       step S is done; written last
     reports/S.json       what step S did, only to be looked at
@@ -48,6 +49,7 @@ when the messages of the window end, and the fourth knew neither the messages th
 ends before its time."""
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
+_READING = "reading"
 
 
 @dataclass
@@ -285,8 +287,17 @@ class PipelineState:
             if plan not in but and plan < max(but):
                 self.files.remove(f"plans/{plan}.plan")
 
+    def reading(self, step: int) -> str:
+        """The folder for what readers make of the events of a step."""
+        return f"{_READING}/{step:09}"
+
+    def forget_reading(self, step: int) -> None:
+        """Remove what readers made of a step that is committed."""
+        self.files.remove(self.reading(step))
+
     def sweep(self) -> None:
-        """Remove what a crash has left of files that were being written."""
+        """Remove what a crash has left of files that were being written, or read."""
+        self.files.remove(_READING)
         folders = ["", "commits", "log", "window", "messages", "definitions", "plans"]
         folders += [f"routed/{plan}" for plan in self.files.names("routed")]
         for folder in folders:

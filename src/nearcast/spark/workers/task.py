@@ -28,6 +28,7 @@ from nearcast.spark.included import with_included
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import Sink
 from nearcast.spark.operations import OPERATIONS
+from nearcast.spark.packed import ReadInput
 from nearcast.spark.readers.slices import Slice
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.workers.node import LogStep, NodeCache, Recipe
@@ -144,6 +145,10 @@ class TaskRunner(Protocol):
     """Runs the tasks of a step."""
 
     tasks: int
+
+    def read(self, work: ReadInput) -> None:
+        """Read the events of a step."""
+        ...
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
