@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.partition.plan import Plan
 from nearcast.spark.packed import ReadInput
+from nearcast.spark.placement import ShardPlacement
 from nearcast.spark.reading import read_part
 from nearcast.spark.topk.registry import chains_of
 from nearcast.spark.workers import kernels
@@ -31,6 +32,7 @@ class SparkRunner:
     def __init__(self, session: SparkSession, tasks: int | None = None) -> None:
         self._session = session
         self.tasks = tasks or session.sparkContext.defaultParallelism
+        self._placement = ShardPlacement(session)
         self.job_s = 0.05
         """About how long it takes to start a job; what is read in less time is read here."""
         self._a_row = 20e-6  # seconds of CPU to read one
@@ -51,6 +53,7 @@ class SparkRunner:
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
+        self._placement.look()
         answers = [self._run(work, chain) for chain in chains_of(work, plan)]
         if not answers:
             return []
@@ -62,6 +65,8 @@ class SparkRunner:
         for number, stage in enumerate(chain):
             if number:
                 frame = frame.repartitionById(stage.width, "worker")
+            if stage.pinned:
+                frame = self._placement.pinned(frame, stage.width)
             frame = frame.mapInArrow(_tasks(work, stage, is_first=number == 0), _PACKET)
         return frame
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.errors import NearcastError
+from nearcast.errors import NearcastError, SourceError
 from nearcast.events import event_from_json
 from nearcast.events.log import Record, open_log
 from nearcast.events.parquet import table_rows
@@ -72,6 +72,8 @@ def _landed(table: pa.Table, own_seq: bool) -> pa.Table:
     landed = table_of(_records(table, 0))
     if own_seq:
         seq = table[SEQ].combine_chunks().cast(pa.int64())
+        if seq.null_count:
+            raise SourceError("seq: null in a row; number every row, or leave the column out")
     else:
         seq = pa.nulls(len(table), pa.int64())
     return landed.append_column(SEQ, seq)

@@ -4,6 +4,7 @@ import { AttributionControl, GeolocateControl, Map as MapView, NavigationControl
 import { api, keepKey } from "./api.js";
 import { fetchJson, fill, overlaid, repaint, style } from "./basemap.js";
 import { showBeside } from "./beside.js";
+import { Crowd } from "./crowd.js";
 import { Pencil } from "./draw.js";
 import { Effects } from "./effects.js";
 import { Feed } from "./feed.js";
@@ -61,7 +62,8 @@ const rates = new Rates();
 const messages = new Map();
 const reached = new Map(); // how many matches of a message were heard of
 const mine = new Mine(map, { onUpdate: ownUpdate, onPick: show, onRemoved: (id) => subscriptions.drop(id) });
-const subscriptions = new Subscriptions(map, effects, {
+const crowd = new Crowd(map, { scale: $("scale"), single: $("one-subscription") });
+const subscriptions = new Subscriptions(map, effects, crowd, {
   isMine: (id) => mine.has(id),
   onCount: (count) => ($("in-view").textContent = count.toLocaleString()),
 });
@@ -197,17 +199,27 @@ async function ownUpdate(update) {
   if (fresh) mine.heard(update.subscription);
 }
 
+const POINTED_AT = ["mine-fill", "mine-point", "subs-point", "subs-fill", "crowd"];
+
 async function pointAt(event) {
   if (pencil.active) return;
-  const [found] = map.queryRenderedFeatures(event.point, { layers: ["mine-fill", "mine-point", "subs-point", "subs-fill"] });
+  const [found] = map.queryRenderedFeatures(event.point, { layers: POINTED_AT });
   if (!found) return;
+  if (found.layer.id === "crowd") {
+    explain(event.lngLat, crowd.describe(found));
+    return;
+  }
   const subscription = await subscriptions.find(found.properties.id);
   if (!subscription) return;
   const how = subscription.top ? `the ${subscription.top.k} best` : describe(subscription.region);
+  explain(event.lngLat, { title: named(subscription), lines: [how, `id ${subscription.id}`] });
+}
+
+function explain(at, { title, lines }) {
   const said = document.createElement("div");
-  const lines = [["strong", named(subscription)], ["span", how], ["span", `id ${subscription.id}`]];
-  for (const [kind, text] of lines) said.append(Object.assign(document.createElement(kind), { textContent: text }));
-  new Popup({ maxWidth: "280px" }).setLngLat(event.lngLat).setDOMContent(said).addTo(map);
+  said.append(Object.assign(document.createElement("strong"), { textContent: title }));
+  for (const line of lines) said.append(Object.assign(document.createElement("span"), { textContent: line }));
+  new Popup({ maxWidth: "280px" }).setLngLat(at).setDOMContent(said).addTo(map);
 }
 
 // Shows a box with some room around it.
