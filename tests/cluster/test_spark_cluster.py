@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cluster
 
 NODES = (2, 3, 4, 5)
 WORKERS = 8
-BATCHES = 50
+BATCHES = 24
 
 
 @pytest.fixture(scope="module")
