@@ -38,10 +38,11 @@ def rehearse(index: str) -> None:
         path = Path(folder) / "rehearsal.nearcast"
         with Engine(path=path, index=index) as engine:
             _tables(engine)
-            for number in range(1000):  # as many as make a snapshot worth it
-                engine.subscribe(f"n{number}", "a", _BOX)
+            # As many as make a snapshot worth it, with one commit; no active message has this term.
+            some = [Subscribe(Subscription(f"n{n}", "n", _BOX)) for n in range(1000)]
+            engine.apply_all(some)
         with Engine(path=path, index=index) as engine:
-            engine.publish("again", "a b", (0.0, 0.0))
+            engine.publish("again", "a b n", (0.0, 0.0))
 
 
 def _events() -> list[list[Event]]:
