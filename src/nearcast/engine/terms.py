@@ -374,8 +374,10 @@ class TermIds:
             self._use(added)
             self._new += added
             letters = spans[fresh[:added]].tolist()
-            new = [str(raw[a:b], "ascii") for a, b in letters]
-            new = [text.lower() for text in new] if lower else new
+            if lower:
+                new = [str(raw[a:b], "ascii").lower() for a, b in letters]
+            else:
+                new = [str(raw[a:b], "ascii") for a, b in letters]
             self._ids.update(zip(new, numbers[:added].tolist(), strict=True))
             if not lower:
                 self._keys.note(new)
