@@ -20,9 +20,11 @@ from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.spark import match_stream
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
+from nearcast.spark.placement import executor_hosts
 from nearcast.spark.readers.schema import NUMBERED_EVENTS
 from nearcast.spark.reports.report import WorkerReport, read_reports
 from nearcast.spark.session import prepare
+from patience import wait_until
 from spark_cluster import ENVIRONMENT, Cluster, node_archive
 
 pytestmark = pytest.mark.cluster
@@ -145,6 +147,7 @@ def test_a_stream_on_nodes_that_die_and_come(
     cluster.kill(3)
     source.feed(query, 6)
     cluster.add(6)
+    wait_until(lambda: "127.0.0.6" in executor_hosts(spark), lambda: cluster.log(6))
     source.feed(query, 6)
     query.stop()
     assert query.exception() is None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
-from nearcast.spark.placement import ShardHosts
+from nearcast.spark.placement import ShardHosts, ShardPlacement, executor_hosts, united
 
 HOSTS = ["a", "b", "c", "d"]
 
@@ -39,6 +41,31 @@ def test_a_host_that_comes_gets_one_shard_at_a_time() -> None:
     ]
     assert changes == [1, 1, 0, 0]
     assert Counter(seen[-1]) == dict.fromkeys(HOSTS, 2)
+
+
+def test_a_frame_keeps_its_partitions_and_prefers_hosts(spark: SparkSession) -> None:
+    """Also where a shuffle has preferences of its own."""
+    rows = spark.range(0, 40, 1, 3).selectExpr("id", "CAST(id % 4 AS int) AS shard")
+    hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"]
+    frame = united(spark, rows.repartitionById(4, "shard"), hosts)
+    found = frame.selectExpr("id", "shard", "spark_partition_id() AS place").collect()
+    assert sorted(row.id for row in found) == list(range(40))
+    assert all(row.place == row.shard == row.id % 4 for row in found)
+    plan: Any = frame._jdf
+    context: Any = spark.sparkContext._jsc
+    inside = plan.queryExecution().toRdd()
+    for shard, host in enumerate(hosts):
+        preferred = context.sc().getPreferredLocs(inside, shard)
+        assert [preferred.apply(at).host() for at in range(preferred.size())] == [host]
+
+
+def test_on_one_machine_there_are_no_executors_and_frames_stay_as_they_are(
+    spark: SparkSession,
+) -> None:
+    assert executor_hosts(spark) == []
+    frame, placement = spark.range(4), ShardPlacement(spark)
+    placement.look()
+    assert placement.pinned(frame, 4) is frame
 
 
 @given(

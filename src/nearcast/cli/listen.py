@@ -64,7 +64,7 @@ def listen(
         typer.Option(
             "--include",
             metavar="message,meta",
-            help="What updates have besides: the message, and the meta of the subscription.",
+            help="What updates also have: the message, the meta of the subscription.",
         ),
     ] = "message,meta",
     url: UrlOption = URL,
@@ -76,7 +76,7 @@ def listen(
             "--wait",
             metavar="SECONDS",
             min=0.0,
-            show_default="5, and for ever once connected",
+            show_default="5, without a limit once connected",
             help="Wait this long for the server; inf waits until it is there.",
         ),
     ] = None,

@@ -85,7 +85,7 @@ def match_command(
 
     The subscriptions are those that exist at the end of the log. Top-k subscriptions choose among
     many messages and are passed over. Without a log, a message is tried on the subscriptions of a
-    running server, top-k ones too, and nobody gets an update.
+    running server, top-k ones too, and no update is sent.
 
     [bold]Example[/bold]
 

@@ -27,8 +27,8 @@ def promote(
     """Make a standby the primary: it accepts changes from now on.
 
     If the old primary can be reached, it accepts no more changes first, and the standby takes over
-    its last ones: nothing is lost. If not, what it had not sent yet is lost, and it is told as soon
-    as it is back. The key has the scope admin.
+    its last ones: nothing is lost. If not, what it had not sent yet is lost, and it learns of
+    that as soon as it is back. The key has the scope admin.
 
     [bold]Example[/bold]
 

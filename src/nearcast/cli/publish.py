@@ -59,7 +59,7 @@ def publish(
     file: Annotated[
         str | None,
         typer.Option(
-            "--file", metavar="FILE", help="Publish its lines, a JSON message each; - reads them."
+            "--file", metavar="FILE", help="A file with a JSON message a line; - is standard input."
         ),
     ] = None,
     url: UrlOption = URL,

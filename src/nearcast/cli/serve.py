@@ -31,7 +31,7 @@ def serve_command(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", show_default="in memory", help="Where everything is kept; made if new."
+            metavar="DIR", show_default="in memory", help="The folder of all data; made if new."
         ),
     ] = None,
     host: Annotated[
@@ -78,11 +78,11 @@ def serve_command(
         typer.Option(
             metavar="URL",
             show_default="the shipped basemap",
-            help="A MapLibre style with streets, for the live map; its host sees who looks.",
+            help="A MapLibre style with streets, for the live map; its host sees who opens it.",
         ),
     ] = None,
     allow_private_webhooks: Annotated[
-        bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
+        bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to private addresses.")
     ] = False,
     quota: Annotated[
         list[str] | None,

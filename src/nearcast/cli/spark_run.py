@@ -100,7 +100,7 @@ def run(
         typer.Option(
             metavar="SIZE",
             show_default="64M",
-            help="What is carried between workers in a minute at most: 500k, 64M, 2G.",
+            help="The most to move between workers in a minute: 500k, 64M, 2G.",
         ),
     ] = None,
     window_count: options.WindowCountOption = None,

@@ -46,7 +46,7 @@ def _sub() -> None:
 
 @sub.command("add")
 def add(
-    id: Annotated[str, typer.Argument(metavar="ID", help="Its id; - gets a new one.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Its id; - makes a new one.")],
     query: Annotated[
         str | None,
         typer.Argument(

@@ -149,6 +149,30 @@ async def some_messages(context: RequestContext) -> Response:
     return json_response({"messages": known})
 
 
+@routes.add(
+    "GET",
+    "/v1/map/pipeline",
+    "subscribe",
+    describe(
+        "map",
+        200,
+        "How far it is, or null.",
+        content=_object(pipeline={"type": ["object", "null"], "additionalProperties": True}),
+    ),
+)
+async def pipeline(context: RequestContext) -> Response:
+    """Show how far the pipeline on Spark is, with its workers and its plan, if there is one.
+
+    `state` is `starting`, `behind` or `level`; `behind_events` and `behind_s` say how far it is
+    behind the server. `batch` is the last that was committed, `plan` the one it used, and `workers`
+    what each had to do in it and holds.
+    """
+    context.caller.pay()
+    progress = context.tenant.progress
+    found = None if progress is None else await asyncio.to_thread(progress.read)
+    return json_response({"pipeline": found})
+
+
 def _ids(context: RequestContext) -> list[str]:
     context.caller.pay()
     ids = [check_id(id) for id in context.request.query_params.getlist("id")]

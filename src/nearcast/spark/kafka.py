@@ -6,6 +6,7 @@ Reading needs Spark's connector among its jars (`spark.jars.packages`), writing 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from nearcast.spark.readers.sources import read_lines
 
 _JSON_COLUMNS = ("point", "region", "properties", "meta")
 _TRANSACTION_S = 600.0
+_PAUSE_S = 0.2
 
 
 def kafka_events(
@@ -88,9 +90,28 @@ class UpdatesTopic:
         self._place = confluent_kafka.TopicPartition
         # What an earlier process began is ended by this, and no such process can go on.
         self._producer.init_transactions(_TRANSACTION_S)
-        (found,) = self._group.committed([self._place(topic, 0)], timeout=_TRANSACTION_S)
-        self.done = max(0, int(found.offset))
+        self.done = self._committed()
         """The last batch that is in the topic."""
+
+    def _committed(self) -> int:
+        """The last batch that is in the topic, or 0; asked again while its broker changes."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        moving = (
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        )
+        until = time.monotonic() + _TRANSACTION_S
+        while True:
+            try:
+                place = self._place(self._topic, 0)
+                (found,) = self._group.committed([place], timeout=_TRANSACTION_S)
+                return max(0, int(found.offset))
+            except KafkaException as error:
+                if error.args[0].code() not in moving or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S)
 
     def __call__(self, updates: DataFrame, batch: int) -> None:
         """Write a batch, unless it is there."""

@@ -15,7 +15,7 @@ from nearcast.spark.session import is_local_master
 
 _NEEDED = ("nearcast", "numpy", "numba", "pandas", "pyarrow", "shapely", "msgspec")
 
-_LOOK = f"""
+LOOK = f"""
 import importlib.util, json, sys
 found = {{"python": list(sys.version_info[:2]), "lacks": [
     name for name in {_NEEDED!r} if importlib.util.find_spec(name) is None]}}
@@ -26,9 +26,7 @@ print(json.dumps(found))
 """
 
 # Whatever goes wrong is a line of output too: a program that fails would fail the job.
-_ASK = (
-    'where="${SPARK_LOCAL_HOSTNAME:-$(hostname)}"; echo "$where $("$0" -c "$1" 2>&1 | tail -n 1)"'
-)
+ASK = 'where="${SPARK_LOCAL_HOSTNAME:-$(hostname)}"; echo "$where $("$0" -c "$1" 2>&1 | tail -n 1)"'
 
 _WAYS = (
     "set PYSPARK_PYTHON to an interpreter that every node has, or send one with spark.archives "
@@ -50,14 +48,14 @@ def check_nodes(session: SparkSession) -> None:
     jvm_context: Any = context._jsc
     tasks = context.defaultParallelism
     rows = jvm_context.parallelize([str(at) for at in range(tasks)], tasks)
-    answers = rows.pipe(["sh", "-c", _ASK, program, _LOOK]).collect()
-    problems = sorted(set(_problems(answers, program)))
+    answers = rows.pipe(["sh", "-c", ASK, program, LOOK]).collect()
+    problems = sorted(set(problems_in(answers, program)))
     if problems:
         raise SetupError(f"{problems[0]}; {_WAYS}")
     _looked.add(context.applicationId)
 
 
-def _problems(answers: Iterable[str], program: str) -> Iterable[str]:
+def problems_in(answers: Iterable[str], program: str) -> Iterable[str]:
     """What is wrong with the Python of nodes, by what each of them has answered."""
     here = list(sys.version_info[:2])
     for answer in answers:

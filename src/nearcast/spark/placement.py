@@ -19,6 +19,7 @@ from nearcast.spark.session import has_class, is_local_master
 
 _UNION = "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD"
 _EMPTY = "org.apache.spark.rdd.ParallelCollectionRDD"
+_DRIVER = "driver"
 
 _log = logging.getLogger("nearcast.spark")
 
@@ -70,14 +71,14 @@ class ShardPlacement:
     def look(self) -> None:
         """Look which executors there are now, before the tasks of a step."""
         if self._pins:
-            self._hosts = _executor_hosts(self._session)
+            self._hosts = executor_hosts(self._session)
 
     def pinned(self, frame: DataFrame, width: int) -> DataFrame:
         """A frame whose partitions, one for each shard, prefer the hosts of their shards."""
         if not self._pins or not self._hosts:
             return frame
         try:
-            return _united(self._session, frame, self._shards.assign(width, self._hosts))
+            return united(self._session, frame, self._shards.assign(width, self._hosts))
         except Exception as error:  # of py4j, as it comes with Spark
             self._give_up(str(error).splitlines()[0])
             return frame
@@ -89,17 +90,16 @@ class ShardPlacement:
         )
 
 
-def _executor_hosts(session: SparkSession) -> list[str]:
+def executor_hosts(session: SparkSession) -> list[str]:
     """The hosts of all executors there are, each as often as it has some."""
-    jvm: Any = session.sparkContext._jvm
     context: Any = session.sparkContext._jsc
-    driver = jvm.org.apache.spark.SparkEnv.get().blockManager().blockManagerId().hostPort()
-    executors = context.sc().statusTracker().getExecutorInfos()
-    places = [(each.host(), each.port()) for each in executors]
-    return sorted(host for host, port in places if f"{host}:{port}" != driver)
+    known = context.sc().statusStore().executorList(True)  # those that are active
+    executors = [known.apply(at) for at in range(known.size())]
+    return sorted(each.hostPort().rpartition(":")[0] for each in executors if each.id() != _DRIVER)
 
 
-def _united(session: SparkSession, frame: DataFrame, hosts: Sequence[str]) -> DataFrame:
+def united(session: SparkSession, frame: DataFrame, hosts: Sequence[str]) -> DataFrame:
+    """A frame whose partitions prefer some hosts, one each."""
     jvm: Any = session.sparkContext._jvm
     context: Any = session.sparkContext._jsc
     jvm_frame: Any = frame._jdf

@@ -15,6 +15,7 @@ import { PlaceSearch } from "./places.js";
 import { PublishForm } from "./publish.js";
 import { Rates } from "./rates.js";
 import { describe, named, outline, spot, viewBox } from "./shapes.js";
+import { showSpark } from "./spark.js";
 import { askForKey, layout, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
@@ -84,6 +85,7 @@ let live = null;
 let liveBox = null;
 let captioned = 0;
 let sampled = 0;
+let sparkShown = null;
 
 function show(thing) {
   const at = spot(thing) ?? (thing.region && place(thing)) ?? (thing.subscription && where(thing.subscription));
@@ -141,7 +143,7 @@ function happened(name, data) {
 
 function published(message) {
   rates.message();
-  remember(message.id, message);
+  remember(message.id, { ...message, published: message.at });
   reached.delete(message.id);
   const at = spot(message);
   if (!message.matches) feed.none(message, at);
@@ -166,10 +168,13 @@ async function lasting(id) {
 // A match, seen on the map. Its subscription may have to be asked for first.
 async function updated(update) {
   rates.match();
+  const heard = messages.get(update.message);
   if (update.text !== undefined || update.properties) remember(update.message, { ...messages.get(update.message), ...update });
   const own = mine.has(update.subscription);
   const number = (reached.get(update.message) ?? 0) + !own;
   reached.set(update.message, number);
+  // of the many that a message reaches at once, the map shows the number and the list some names
+  if (!own && number > ONE_BY_ONE && heard?.published === update.at) return;
   const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
@@ -178,8 +183,7 @@ async function updated(update) {
     const fresh = feed.add({ ...update, text: known.text, properties: known.properties, point: at, mine: own, who: named(subscription) });
     if (own && fresh) mine.heard(update.subscription);
   }
-  if (update.op === "remove") return;
-  if (!own && number > ONE_BY_ONE) return;
+  if (update.op === "remove" || (!own && number > ONE_BY_ONE)) return;
   effects.match(at, () => subscriptions.where(update.subscription), { mine: own });
   const now = performance.now();
   if (at && known.text && (own || (now - captioned > CAPTION_EVERY_MS && map.getBounds().contains(at)))) {
@@ -219,7 +223,8 @@ function explain(at, { title, lines }) {
   const said = document.createElement("div");
   said.append(Object.assign(document.createElement("strong"), { textContent: title }));
   for (const line of lines) said.append(Object.assign(document.createElement("span"), { textContent: line }));
-  new Popup({ maxWidth: "280px" }).setLngLat(at).setDOMContent(said).addTo(map);
+  const room = Object.fromEntries(Object.entries(map.getPadding()).map(([side, covered]) => [side, covered + 10]));
+  new Popup({ maxWidth: "260px", padding: room }).setLngLat(at).setDOMContent(said).addTo(map);
 }
 
 // Shows a box with some room around it.
@@ -297,6 +302,7 @@ async function start() {
     await mine.restore(asked.get("yours")?.split(",") ?? []);
     await goToData();
     listen(true);
+    sparkShown ??= showSpark({ beside: asked.has("beside") });
   } catch (error) {
     if (error.status === 401 || error.status === 403) await refused();
     else {
