@@ -1,9 +1,11 @@
 """Nearcast beside other ways to match standing queries: same data, equal answers, one run.
 
     python benchmarks/peers/run.py [--subscriptions 100000] [--messages 1000] [--json]
+    python benchmarks/peers/run.py --tile38 /path/to/tile38-server     # boxes without words
 
 What is not installed is left out, and said. PostgreSQL runs from a temporary folder, Lucene's jars
-are fetched from Maven Central into `--jars`.
+are fetched from Maven Central into `--jars`. Fences of Tile38 have no words: with it, and with
+`--fences`, subscriptions are boxes alone, and Lucene Monitor, which looks for words, is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from systems import Lucene, Nearcast, NearcastSingle, PostGis, System, Tree
+from systems import Lucene, Nearcast, NearcastSingle, PostGis, System, Tile38, Tree
 from workload import make
 
 ROUNDS = 3
@@ -28,16 +30,22 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jars", type=Path, default=Path("out/jars"))
+    parser.add_argument("--fences", action="store_true", help="boxes without words")
+    parser.add_argument("--tile38", type=Path, metavar="PROGRAM", help="a tile38-server")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    workload = make(given.subscriptions, given.messages, given.seed)
+    fences = given.fences or given.tile38 is not None
+    workload = make(given.subscriptions, given.messages, given.seed, fences=fences)
     makers: list[Callable[[], System]] = [
         lambda: Nearcast(workload),
         lambda: NearcastSingle(workload),
         lambda: Tree(workload),
         lambda: PostGis(workload),
-        lambda: Lucene(workload, ROUNDS + 1, given.jars),
     ]
+    if not fences:
+        makers.append(lambda: Lucene(workload, ROUNDS + 1, given.jars))
+    if given.tile38 is not None:
+        makers.append(lambda: Tile38(workload, given.tile38))
     systems: list[System] = []
     for make_one in makers:
         try:

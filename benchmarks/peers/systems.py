@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from contextlib import suppress
@@ -48,7 +50,7 @@ class Nearcast:
         self._engine = Engine(index="rarest-term")
         regions = [{"type": "Box", "bbox": list(box)} for box in workload.boxes]
         ids = [f"s{number}" for number in range(len(regions))]
-        queries = [" ".join(words) for words in workload.wanted]
+        queries = [" ".join(words) or None for words in workload.wanted]
         self._engine.subscribe_table(pa.table({"id": ids, "query": queries, "region": regions}))
         self._texts = [" ".join(words) for words in workload.texts]
         self._points = [list(point) for point in workload.points]
@@ -129,7 +131,8 @@ class PostGis:
         log = str(self._folder / "log")
         data = str(self._folder / "data")
         self._run("pg_ctl", "-D", data, "-w", "-l", log, "-o", options, "start")
-        command = [str(self._programs / "psql"), "-h", str(self._folder), "-XqAt", "postgres"]
+        command = [str(self._programs / "psql"), "-h", str(self._folder), "-XqAt"]
+        command += ["-v", "ON_ERROR_STOP=1", "postgres"]
         self._psql = subprocess.Popen(
             [*self._as, *command],
             stdin=subprocess.PIPE,
@@ -139,6 +142,10 @@ class PostGis:
         )
         self._in, self._out = self._psql.stdin, self._psql.stdout
         self._backend = int(self._ask("SELECT pg_backend_pid();"))
+        known = self._ask("SELECT count(*) FROM pg_available_extensions WHERE name = 'postgis';")
+        if known == "0":
+            self.close()
+            raise FileNotFoundError("PostGIS; on Debian: apt install postgresql-15-postgis-3")
         self._ask("CREATE EXTENSION postgis; SELECT 1;")
         self._ask("CREATE TABLE people (id text, words text[], area geometry); SELECT 1;")
         self._ask("CREATE TABLE messages (id text, words text[], place geometry); SELECT 1;")
@@ -193,16 +200,104 @@ class PostGis:
         return line.strip()
 
     def _cpu(self) -> float:
-        fields = Path(f"/proc/{self._backend}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of(self._backend)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as, str(self._programs / program), *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
 
 
+class Tile38:
+    """A Tile38 server with a fence for each box: every message is a new object among the fences."""
+
+    name = "Tile38, fences without words"
+
+    def __init__(self, workload: Workload, program: Path) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="peers-"))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [str(program), "-h", "127.0.0.1", "-p", str(port), "-d", str(self._folder)]
+        self._process = subprocess.Popen(
+            [*command, "--appendonly", "no"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self._port, self._points, self._round = port, workload.points, 0
+        self._commands = self._connected()
+        fence = "SETCHAN s{} INTERSECTS objects FENCE DETECT enter COMMANDS set BOUNDS {} {} {} {}"
+        for start in range(0, len(workload.boxes), 1000):
+            boxes = enumerate(workload.boxes[start : start + 1000], start)
+            self._ask(
+                [
+                    fence.format(number, south, west, north, east)
+                    for number, (west, south, east, north) in boxes
+                ]
+            )
+        self._listener = self._connected()
+        self._listener.sendall(b"PSUBSCRIBE *\r\n")
+        self._heard, self._left, self._last = 0, b"", threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def matched(self) -> tuple[int, float]:
+        """Set all objects, and wait until the fences have reported the last one."""
+        self._round += 1
+        begun, heard = self._cpu(), self._heard
+        self._last.clear()
+        for start in range(0, len(self._points), 100):
+            points = enumerate(self._points[start : start + 100], start)
+            self._ask(
+                [
+                    f"SET objects {self._round}-{number} POINT {lat} {lon}"
+                    for number, (lon, lat) in points
+                ]
+            )
+        self._ask([f"PUBLISH done {self._round}"])
+        self._last.wait()
+        return self._heard - heard, self._cpu() - begun
+
+    def close(self) -> None:
+        """Stop it and remove its files."""
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _connected(self) -> socket.socket:
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", self._port))
+            except ConnectionRefusedError:
+                if self._process.poll() is not None:
+                    raise FileNotFoundError("Tile38 ended at once") from None
+                time.sleep(0.1)
+
+    def _ask(self, commands: list[str]) -> None:
+        """Send commands, and read a line for each: +OK or :1."""
+        self._commands.sendall("".join(f"{command}\r\n" for command in commands).encode())
+        lines = b""
+        while lines.count(b"\n") < len(commands):
+            lines += self._commands.recv(1 << 16)
+        if b"-" in lines:
+            raise RuntimeError(f"Tile38 answered {lines[:200]!r}")
+
+    def _listen(self) -> None:
+        """Count what the fences report, until the connection ends."""
+        while chunk := self._listener.recv(1 << 20):
+            text = self._left + chunk
+            whole, _, self._left = text.rpartition(b"\n")
+            self._heard += whole.count(b'"detect":"enter"')
+            if b"done\r\n" in whole:
+                self._last.set()
+
+    def _cpu(self) -> float:
+        return cpu_of(self._process.pid)
+
+
+def cpu_of(process: int) -> float:
+    """The CPU seconds of all threads of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Lucene:
-    """Lucene Monitor, the library below percolators, in a JVM; every round is told in one line."""
+    """Lucene Monitor, the library below percolators, in a JVM; it answers each round in a line."""
 
     name = "Lucene Monitor"
     version = "9.11.1"

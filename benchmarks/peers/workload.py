@@ -23,8 +23,8 @@ class Workload(NamedTuple):
     texts: list[list[str]]
 
 
-def make(subscriptions: int, messages: int, seed: int = 1) -> Workload:
-    """Draw a workload; the same seed gives the same one."""
+def make(subscriptions: int, messages: int, seed: int = 1, *, fences: bool = False) -> Workload:
+    """Draw a workload; the same seed gives the same one. Fences want no words."""
     random = np.random.default_rng(seed)
     towns = np.column_stack([random.uniform(-120, -70, TOWNS), random.uniform(28, 47, TOWNS)])
     weights = 1 / (np.arange(VOCABULARY) + 50.0)
@@ -48,7 +48,7 @@ def make(subscriptions: int, messages: int, seed: int = 1) -> Workload:
     boxes = np.round(np.column_stack([centres - half[:, None], centres + half[:, None]]), 6)
     return Workload(
         [tuple(box) for box in boxes.tolist()],
-        words(subscriptions, 1, 3),
+        [[] for _ in boxes] if fences else words(subscriptions, 1, 3),
         [tuple(point) for point in around(messages).tolist()],
         words(messages, 9, 9),
     )

@@ -95,6 +95,9 @@ def test_the_demo_shows_that_spark_gives_the_same_updates(tmp_path: Path) -> Non
         assert beside["state"] in ("level", "behind")
         assert beside["same"] > 0
         assert (beside["differ"], beside["trouble"]) == (0, "")
+        told = httpx.get(httpx.URL(address).join("/v1/map/pipeline"), trust_env=False).json()
+        assert told["pipeline"]["batch"]["updates"] >= 0
+        assert len(told["pipeline"]["workers"]) == told["pipeline"]["plan"]["workers"]
         started = {each.pid for each in below(process.pid)}
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)

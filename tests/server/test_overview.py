@@ -14,8 +14,8 @@ from nearcast import Box, Circle, Engine, Polygon, Top
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Message, Publish, Update
 from nearcast.server.backend import CommittedBatch
+from nearcast.server.density import Density
 from nearcast.server.live import LiveMap
-from nearcast.server.overview import summary
 from served import IPAD, SALE, Ear, Served, serving
 
 LON = st.floats(-180, 180)
@@ -36,7 +36,7 @@ def site() -> Iterator[Served]:
 def test_counts_and_cells_have_exactly_the_boxes_that_meet_the_view(
     boxes: list[tuple[float, float, float, float]], view: Box
 ) -> None:
-    told = summary(np.array(boxes, np.float64).reshape(-1, 4), view)
+    told = Density(np.array(boxes, np.float64).reshape(-1, 4)).summary(view)
     met = [Box(*box) for box in boxes if Box(*box).meets(view)]
     assert told["count"] == len(met) == sum(count for _, _, count in told["cells"])
     reach = told["size"] + 1e-5  # to which places are rounded

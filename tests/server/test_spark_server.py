@@ -41,6 +41,7 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
     given = GivenSettings(window_count=2)
     with serving(tmp_path, given=given, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
         assert ear.place() == 0
+        assert server.http.get("/v1/map/pipeline").json()["pipeline"]["state"] == "starting"
         assert server.http.put("/v1/subscriptions/s1", json=IPAD).status_code == 201
         answer = server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9})
         assert answer.status_code == 200
@@ -52,6 +53,11 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         }  # fmt: skip
         server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9 + 1})
         assert ear.event()["id"] == "2"
+        told = server.http.get("/v1/map/pipeline").json()["pipeline"]
+        assert told["state"] in ("level", "behind")
+        assert (told["plan"]["workers"], told["plan"]["partitioner"]) == (2, "hybrid")
+        assert [each["worker"] for each in told["workers"]] == [0, 1]
+        assert sum(each["rows"] for each in told["workers"]) > 0
         late = server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9 + 2})
         assert late.status_code == 200
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates?after=1") as ear:

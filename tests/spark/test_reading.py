@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from boolean_logs import records
 from mixed_logs import mixed_log, with_news
 from nearcast.engine.settings import Settings
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.geo import Box
+from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.driver.state import packed
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import LOG
-from nearcast.spark.packed import PackedEvents, ReadingOptions, StepEvents
-from nearcast.spark.reading import pack_events
+from nearcast.spark.packed import PackedEvents, ReadingOptions, ReadInput, StepEvents
+from nearcast.spark.readers.slices import EventFile
+from nearcast.spark.reading import dealt_slices, pack_events
 from nearcast.spark.registrar import Reading, Registrar
+from nearcast.spark.runner import SparkRunner
 from nearcast.topk import Window
+from small_pipeline import Small, write_events
 
 SETTINGS = Settings(Window(count=9), Box(-170.0, -80.0, 170.0, 80.0))
 STEP = 150
@@ -114,3 +121,47 @@ def test_a_part_without_events() -> None:
     for parts in ([empty, some], [some, empty]):
         assert described(Registrar(SETTINGS).decide(StepEvents(parts), given)) == expected
     assert len(Registrar(SETTINGS).decide(StepEvents([empty]), given).seq) == 0
+
+
+def test_definitions_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver of a pipeline does not keep queries in memory, before a base and after it."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    count, query = 1000, " ".join(f"word{number}" for number in range(40))
+    region = {"type": "Box", "bbox": [0, 0, 1, 1]}
+    log: list[dict[str, Any]] = [
+        {"op": "subscribe", "id": f"s{number}", "query": query, "region": region}
+        for number in range(3 * count)
+    ]
+    for most_steps in (9, 1):
+        small = Small(tmp_path / str(most_steps))
+        small.step_rows, small.upkeep = count, Upkeep(most_steps=most_steps)
+        paths = write_events(small.folder / "in", log, 3, count // 2)
+        gc.collect()
+        before = pa.total_allocated_bytes()
+        feed = small.open()
+        for batch, path in enumerate(paths):
+            small.take(feed, batch, [path])
+        gc.collect()
+        history = feed.pipeline.history
+        assert pa.total_allocated_bytes() - before < count * len(query)
+        assert (history.steps[0].number > 0) == (most_steps == 1)
+        known = history.registrar.definitions(history.live)
+        assert known["query"].to_pylist() == [query] * len(log)
+
+
+def test_a_job_reads_what_would_be_read_here(spark: SparkSession, tmp_path: Path) -> None:
+    """A step that takes longer to read than a job takes to start is read by tasks of Spark."""
+    events = steps_of(6)[0]
+    pq.write_table(events, tmp_path / "events.parquet", row_group_size=40)
+    file = EventFile.look(str(tmp_path / "events.parquet"))
+    assert file is not None
+    runner, files = SparkRunner(spark), Files(str(tmp_path))
+    parts, found = dealt_slices(file.slices(7), runner.tasks), []
+    assert len(parts) == 2
+    for name, job_s in (("here", 1e9), ("job", 0.0)):
+        runner.job_s = job_s
+        work = ReadInput(str(tmp_path), name, SETTINGS, parts, OPTIONS)
+        runner.read(work)
+        found.append([files.read(work.name(number)) for number in range(len(parts))])
+    assert found[0] == found[1]
+    assert len(StepEvents(work.packed(files))) == len(events)

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from nearcast.cli.remote import (
     URL,
+    KeyFileOption,
     KeyOption,
     LinesOption,
     UrlOption,
     as_lines,
+    chosen_key,
     connect,
     reach,
     say,
@@ -62,18 +64,19 @@ def listen(
         typer.Option(
             "--include",
             metavar="message,meta",
-            help="What updates have besides: the message, and the meta of the subscription.",
+            help="What updates also have: the message, the meta of the subscription.",
         ),
     ] = "message,meta",
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: Annotated[
         float | None,
         typer.Option(
             "--wait",
             metavar="SECONDS",
             min=0.0,
-            show_default="5, and for ever once connected",
+            show_default="5, without a limit once connected",
             help="Wait this long for the server; inf waits until it is there.",
         ),
     ] = None,
@@ -92,7 +95,7 @@ def listen(
 
     console = Console(highlight=False)
     ids, included = subscriptions or [], read_include(include, "--include").names
-    with connect(url, key, wait, sleep=take_up) as client:
+    with connect(url, chosen_key(key, key_file), wait, sleep=take_up) as client:
         # Starting after the latest id, it misses nothing while the stream is still being opened.
         place = client.last_update() if after is None else after
         _announce(client, url, ids)

@@ -56,7 +56,7 @@ HistoryOption = Annotated[
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, show_default="one for each core", help="Shares of the work on Spark."
+        metavar="N", min=1, show_default="one for each core", help="How many workers, on Spark."
     ),
 ]
 PartitionerOption = Annotated[
@@ -76,7 +76,7 @@ IncludeOption = Annotated[
         "--include",
         metavar="message,meta",
         show_default="nothing",
-        help="What updates have besides: the message, and the meta of the subscription.",
+        help="What updates also have: the message, the meta of the subscription.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]

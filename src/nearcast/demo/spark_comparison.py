@@ -29,6 +29,7 @@ from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.folders import PipelineFolders
 from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
+from nearcast.server.spark.progress import LEVEL_S, PipelineProgress
 from nearcast.server.spark.tenant_pipeline import pipeline_options
 from nearcast.server.state import ServerState
 
@@ -37,7 +38,6 @@ PATH = "/v1/demo/beside"
 
 _NICE = 5  # the map comes first
 _LOOK_S = 0.2
-_LEVEL_S = 3.0  # a pipeline behind by less has caught up: a step takes about a second
 _BEHIND_S = 10.0  # one behind by more has fallen behind again
 _KEPT = 20_000  # settled events whose files are kept, in case a step is repeated
 _FORGET_S = 10.0
@@ -125,6 +125,11 @@ class SparkComparison:
         self._sent.append((self._seq, self._clock()))
 
     def _start(self, state: ServerState) -> None:
+        tenant = state.tenants.find(DEFAULT)
+        if tenant is not None:
+            tenant.progress = PipelineProgress(
+                self._folders, tenant.accepted, lambda: self._settled, self._clock
+            )
         works = (self._write(), self._run(state), self._follower.follow(), self._compare())
         self._tasks = [asyncio.ensure_future(self._guarded(work)) for work in works]
 
@@ -201,7 +206,7 @@ class SparkComparison:
             self._sent.popleft()
         if self.comparison.differ and not differed:
             self._say(f"The engines differ at {self.comparison.first_difference}.")
-        behind = self._behind_s() > (_BEHIND_S if self.state == "level" else _LEVEL_S)
+        behind = self._behind_s() > (_BEHIND_S if self.state == "level" else LEVEL_S)
         if not behind and self.state != "level":
             self._say(f"Spark has caught up after {self._seconds():.1f} s: {self.in_words()}.")
         self.state = "behind" if behind else "level"

@@ -125,6 +125,8 @@ class IndexedMessages:
 
     def take_out(self, id: str) -> ArrivedMessage | None:
         """Remove and return the active message with this id, if there is one."""
+        if not self._slots and not self._odd:
+            return None
         message = self.message(id)
         if message is None:
             return None
@@ -221,6 +223,8 @@ class IndexedMessages:
     def advance(self, now: float, events: int = 1) -> None:
         """Advance the time, and remove some of the messages that have ended."""
         self._now = now
+        if not self._names and not self._odd:
+            return  # nothing was stored since all had ended
         if self._odd:
             self._odd = {id: one for id, one in self._odd.items() if one.end > now}
         ended = self._store.expire(now, _AT_A_TIME * events)

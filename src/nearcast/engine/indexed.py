@@ -119,6 +119,8 @@ class Indexed(Scan):
 
     def boxes(self) -> Floats:
         """The bounding boxes of all subscriptions; a top-k one has its point."""
+        if not len(self.ranked):
+            return self.boolean.boxes()
         points = [subscription.point for subscription in self.ranked.subscriptions()]
         ranked = np.array(points, np.float64).reshape(-1, 2)
         return np.concatenate([self.boolean.boxes(), np.hstack([ranked, ranked])])

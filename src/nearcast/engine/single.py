@@ -11,7 +11,6 @@ from nearcast._jit import read_only
 from nearcast._kernel_files import at_hand
 from nearcast.arrays.by_address import addresses_of
 from nearcast.arrays.types import Bytes, Int32s, Int64s
-from nearcast.engine.key_filter import KeyFilters
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.engine.operands import AskedKeys
 from nearcast.engine.plain import PART
@@ -45,7 +44,6 @@ class SingleMatcher:
         self._rows: Rows | None = None
         self._state: RarestTermArrays | None = None
         self._lookup: TermLookup | None = None
-        self._filters: KeyFilters | None = None
         self._asked: AskedKeys | None = None
         self._frequency: Int64s | None = None
         self._where: Int64s = np.zeros((0, 2), np.int64)
@@ -120,13 +118,14 @@ class SingleMatcher:
             return None
         if message.properties is not None and not population.operands.asks_no_properties:
             return None
-        lookup, asked = population.terms.lookup(1), population.operands.asked_keys(population.terms)
+        terms = population.terms
+        lookup, asked = terms.lookup(), population.operands.asked_keys(terms)
         if not lookup.plain:
             return None
         self._follow(population, lookup, asked)
         self._letters[: len(text)] = text.encode()
         count, looked_at, flags = match_single(
-            self._where, len(text), *point, lookup.mark, asked.known, asked.everyone
+            self._where, len(text), *point, terms.next_mark(1), asked.known, asked.everyone
         )
         if count == NOT_DONE:
             return None
@@ -139,16 +138,13 @@ class SingleMatcher:
         """Write the addresses anew if some array is another one."""
         index, table = population.index, population.table
         assert isinstance(index, RarestTerm)  # noqa: S101 - the caller has looked
-        state, rows, frequency, before = index.arrays, table.rows, table.frequency, self._lookup
+        state, rows, frequency = index.arrays, table.rows, table.frequency
         if (
-            before is not None
-            and state is self._state
+            state is self._state
             and rows is self._rows
             and frequency is self._frequency
             and asked is self._asked
-            and lookup.filters is before.filters
-            and lookup.slots is before.slots
-            and lookup.seen is before.seen
+            and lookup is self._lookup
         ):
             return
         self._state, self._rows, self._frequency = state, rows, frequency

@@ -112,14 +112,13 @@ class IndexedSubscriptions:
     def around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
         """The ids of all that may meet one of some plain boxes; None if they are more than that."""
         rows = self.table.rows
-        near = np.zeros(len(rows.owner), np.bool_)
+        found = [np.empty(0, np.int32)]
         for west, south, east, north in bounds:
-            box = rows.box
-            near |= (
-                (box[:, 0] <= east) & (box[:, 2] >= west)
-                & (box[:, 1] <= north) & (box[:, 3] >= south)
-            )  # fmt: skip
-        owners = rows.owner[near & (rows.owner >= 0)]
+            near = np.flatnonzero((rows.box[:, 1] <= north) & (rows.box[:, 3] >= south))
+            box = rows.box[near]  # few of all, usually
+            found.append(rows.owner[near[(box[:, 0] <= east) & (box[:, 2] >= west)]])
+        owners = np.concatenate(found)
+        owners = owners[owners >= 0]
         if len(owners) + len(self._rowless) > most:
             return None
         return self._names(np.array([*np.unique(owners).tolist(), *self._rowless], np.int32))
@@ -398,7 +397,7 @@ class IndexedSubscriptions:
         shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
         kept[shared] = False
         kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True
-        boxes: Floats = rows.box[kept]
+        boxes: Floats = np.take(rows.box, np.flatnonzero(kept), axis=0)
         return boxes
 
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:

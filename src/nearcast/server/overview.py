@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-import numpy.typing as npt
 from starlette.responses import Response
 
-from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.events.values import check_id
 from nearcast.geo import WORLD, Box
-from nearcast.server.bodies import JSON, box_parameter, json_response
+from nearcast.server.bodies import JSON, box_parameter, encode, json_response
+from nearcast.server.density import Density
 from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of
 from nearcast.server.routes import RequestContext, Routes
@@ -29,33 +26,41 @@ from nearcast.server.tenants import Tenant
 
 routes = Routes()
 
-COLUMNS = 48
-"""About how many cells lie side by side in a box."""
 MOST_IDS = 100
-_FINEST = 24  # cells of two metres
-_SMALL_GRID = 1 << 20
 _FRESH_S = 2.0  # a map that is dragged asks often
-_FRESH_S_PER_MILLION = 10.0  # reading a million boxes takes the writer about 40 ms
+_FRESH_S_PER_MILLION = 10.0  # reading a million boxes takes the writer about 10 ms
+_ANSWERS = 64
 
 
-class _CachedBoxes:
-    """The boxes of a tenant's subscriptions, read again when they are too old."""
+class _CachedDensity:
+    """The density of a tenant's subscriptions, read again when it is too old.
+
+    The writer only copies boxes; everything else is done in other threads. Maps that show the same
+    view, such as all that have just been opened, get the same answer.
+    """
 
     def __init__(self) -> None:
-        self.boxes: Floats = np.empty((0, 4))
-        self.until = -1.0
-        self.lock = asyncio.Lock()
+        self._density: Density | None = None
+        self._until = -1.0
+        self._answers: dict[Box, bytes] = {}
+        self._lock = asyncio.Lock()
 
-    async def get(self, tenant: Tenant) -> Floats:
-        async with self.lock:
-            if monotonic() >= self.until:
-                self.boxes = await tenant.backend.ask(lambda engine: engine.boxes())
-                million = len(self.boxes) / 1e6
-                self.until = monotonic() + _FRESH_S + million * _FRESH_S_PER_MILLION
-        return self.boxes
+    async def answer(self, tenant: Tenant, view: Box) -> Response:
+        async with self._lock:
+            if self._density is None or monotonic() >= self._until:
+                boxes = await tenant.backend.ask(lambda engine: engine.boxes())
+                self._density = await asyncio.to_thread(Density, boxes)
+                self._answers.clear()
+                self._until = monotonic() + _FRESH_S + len(boxes) / 1e6 * _FRESH_S_PER_MILLION
+            density, answers = self._density, self._answers
+            if view not in answers:
+                if len(answers) >= _ANSWERS:
+                    del answers[next(iter(answers))]
+                answers[view] = encode(await asyncio.to_thread(density.summary, view))
+            return Response(answers[view], media_type=JSON)
 
 
-_kept: WeakKeyDictionary[Tenant, _CachedBoxes] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Tenant, _CachedDensity] = WeakKeyDictionary()
 
 
 _IDS = parameter(
@@ -94,13 +99,14 @@ async def overview(context: RequestContext) -> Response:
     """Count the subscriptions that meet a box, in all and by cells.
 
     `count` is the number whose bounding box meets `bbox`; `cells` is a list of
-    `[longitude, latitude, count]`, the middle of the subscriptions in a cell of `size` degrees.
+    `[longitude, latitude, count]`, the middle of the subscriptions in a cell of `size` degrees;
+    cells are counted from -180 and -90.
     It may be a few seconds old.
     """
     context.caller.pay()
     box = box_parameter(context.request) or WORLD
-    boxes = await _kept.setdefault(context.tenant, _CachedBoxes()).get(context.tenant)
-    return json_response(await asyncio.to_thread(summary, boxes, box))
+    kept = _kept.setdefault(context.tenant, _CachedDensity())
+    return await kept.answer(context.tenant, box)
 
 
 @routes.add(
@@ -143,57 +149,33 @@ async def some_messages(context: RequestContext) -> Response:
     return json_response({"messages": known})
 
 
+@routes.add(
+    "GET",
+    "/v1/map/pipeline",
+    "subscribe",
+    describe(
+        "map",
+        200,
+        "How far it is, or null.",
+        content=_object(pipeline={"type": ["object", "null"], "additionalProperties": True}),
+    ),
+)
+async def pipeline(context: RequestContext) -> Response:
+    """Show how far the pipeline on Spark is, with its workers and its plan, if there is one.
+
+    `state` is `starting`, `behind` or `level`; `behind_events` and `behind_s` say how far it is
+    behind the server. `batch` is the last that was committed, `plan` the one it used, and `workers`
+    what each had to do in it and holds.
+    """
+    context.caller.pay()
+    progress = context.tenant.progress
+    found = None if progress is None else await asyncio.to_thread(progress.read)
+    return json_response({"pipeline": found})
+
+
 def _ids(context: RequestContext) -> list[str]:
     context.caller.pay()
     ids = [check_id(id) for id in context.request.query_params.getlist("id")]
     if len(ids) > MOST_IDS:
         raise InvalidValue("id", f"{len(ids)} of them", f"at most {MOST_IDS}")
     return ids
-
-
-def summary(boxes: Floats, view: Box) -> dict[str, Any]:
-    """Count the boxes that meet a view, in all and by the cells of their centres.
-
-    Cells are fixed to the world, so that they stay in place when the map is dragged.
-
-    >>> summary(np.array([[1.0, 1.0, 3.0, 3.0], [50.0, 50.0, 51.0, 51.0]]), Box(0, 0, 10, 10))
-    {'count': 1, 'cells': [[2.0, 2.0, 1]], 'size': 0.17578125}
-    """
-    west, south, east, north = boxes.T
-    meets = (north >= view.south) & (south <= view.north)
-    if view.west <= view.east:
-        width = view.east - view.west
-        meets &= (east >= view.west) & (west <= view.east)
-    else:
-        width = view.east - view.west + 360.0
-        meets &= (east >= view.west) | (west <= view.east)
-    size = 360.0 / 2 ** min(_FINEST, max(0, round(np.log2(360.0 * COLUMNS / max(width, 1e-9)))))
-    seen = boxes[meets]
-    lons, lats = (seen[:, 0] + seen[:, 2]) / 2, (seen[:, 1] + seen[:, 3]) / 2
-    columns, rows = _whole((lons + 180.0) / size), _whole((lats + 90.0) / size)
-    height = int(rows.max(initial=0)) + 1
-    key = columns * height + rows
-    if int(key.max(initial=0)) < _SMALL_GRID:  # counting is faster than sorting, if it fits
-        everywhere = np.bincount(key)
-        taken = np.flatnonzero(everywhere)
-        counts = everywhere[taken]
-        middle_lons = np.bincount(key, lons)[taken] / counts
-        middle_lats = np.bincount(key, lats)[taken] / counts
-    else:
-        _, cell, counts = np.unique(key, return_inverse=True, return_counts=True)
-        middle_lons = np.bincount(cell, lons, len(counts)) / counts
-        middle_lats = np.bincount(cell, lats, len(counts)) / counts
-    cells = [
-        [round(lon, 5), round(lat, 5), count]
-        for lon, lat, count in zip(
-            middle_lons.tolist(), middle_lats.tolist(), counts.tolist(), strict=True
-        )
-    ]
-    return {"count": len(seen), "cells": cells, "size": size}
-
-
-def _whole(values: Floats) -> npt.NDArray[np.int64]:
-    """Round down to cell numbers, counted from the first used cell so that they stay small."""
-    cells: npt.NDArray[np.int64] = np.floor(values).astype(np.int64)
-    cells -= cells.min(initial=1 << 32)
-    return cells

@@ -27,6 +27,7 @@ from nearcast.server.webhook_file import EarlierWebhooks
 from nearcast.store.webhooks import may_have_webhooks
 
 if TYPE_CHECKING:
+    from nearcast.server.spark.progress import PipelineProgress
     from nearcast.server.spark.tenant_pipeline import TenantPipeline
 
 log = structlog.get_logger("nearcast")
@@ -81,8 +82,14 @@ class Tenant:
         )
         self.figures: dict[str, float] = {}
         self.pipeline: TenantPipeline | None = None
+        self.progress: PipelineProgress | None = None
         self._seq = engine.seq
         self._observer = observer
+
+    @property
+    def accepted(self) -> int:
+        """The sequence number of the last event that was accepted."""
+        return self._seq
 
     @property
     def seq(self) -> int:
@@ -112,6 +119,8 @@ class Tenant:
     def committed(self, batch: CommittedBatch) -> None:
         """Pass a batch on to listeners and the observer."""
         self._seq = batch.seq
+        if self.progress is not None:
+            self.progress.accepted(batch.seq)
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)

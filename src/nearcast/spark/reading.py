@@ -23,6 +23,7 @@ from nearcast.geo import WORLD, Region, region_to_json
 from nearcast.partition.prepare import evenly
 from nearcast.spark.asking import encoded, mask_of, needs_asking
 from nearcast.spark.batch import EventBatch
+from nearcast.spark.defining import SimplePlaces, defined
 from nearcast.spark.entries import (
     completed_table,
     definition_of,
@@ -30,7 +31,7 @@ from nearcast.spark.entries import (
     messages_columns,
 )
 from nearcast.spark.io.files import Files
-from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists
+from nearcast.spark.operations import EVERYONE, OTHER, ROUND, fixed_lists
 from nearcast.spark.packed import (
     DEFINED,
     ERRORS,
@@ -173,12 +174,18 @@ def _definitions(batch: EventBatch, begins: Any, settings: Settings) -> pa.Table
     checked, kinds = batch.checked, batch.kinds
     rows = np.flatnonzero(begins & (kinds == SUBSCRIBE))
     special = np.isin(rows, np.array([*batch.queries], np.int64))
-    plain, tops = rows[~special], np.flatnonzero(begins & (kinds == RANKED))
+    bulk = np.isin(rows, batch.bulk)
+    plain, tops = rows[~special & ~bulk], np.flatnonzero(begins & (kinds == RANKED))
     where = pa.array(plain)
     queries = checked.queries.take(where)
     terms = hash_lists(*hash_texts(queries, settings.analyser))
     columns = {"row": plain, "id": checked.ids.take(where), "query": queries, "terms": terms}
     parts = [_table(columns | batch.places.columns(plain), DEFINED)]
+    if batch.read is not None:
+        where = pa.array(batch.bulk)
+        asked = checked.ids.take(where), checked.queries.take(where)
+        found = defined(*asked, batch.read, _places(batch, batch.bulk))
+        parts.append(_table({"row": batch.bulk} | found, DEFINED))
     if special.any():
         parts.append(_others(batch, rows[special]))
     if len(tops):
@@ -237,17 +244,24 @@ def _others(batch: EventBatch, rows: Int64s) -> pa.Table:
     return pa.Table.from_pylist(entries, schema=DEFINED)
 
 
+def _places(batch: EventBatch, rows: Int64s) -> SimplePlaces:
+    """Where subscriptions are to be that are in one box, circle or polygon."""
+    circles, boxes = batch.places.circles[rows], batch.places.boxes[rows]
+    return SimplePlaces.of(boxes, circles, batch.polygons[rows], batch.checked.shapes.polygons)
+
+
 def _moves(batch: EventBatch, rows: Int64s) -> pa.Table:
     """Where subscriptions move to."""
-    checked, places = batch.checked, batch.places
+    checked, places = batch.checked, _places(batch, rows)
     shifts = batch.kinds[rows] == SHIFT
-    kinds = np.where(np.isnan(places.circles[rows, 0]), PLAIN, ROUND).astype(np.int8)
-    kinds[~places.plain[rows] | shifts] = OTHER
-    boxes, circles = places.boxes[rows].copy(), places.circles[rows].copy()
+    kinds, boxes, circles = places.kinds, places.boxes, places.circles.copy()
+    simple = (batch.places.plain[rows] | (places.polygon >= 0)) & ~shifts
+    texts = places.texts(simple)
+    kinds[~simple] = OTHER
     circles[kinds != ROUND] = np.nan
     boxes[shifts] = np.nan
     single: dict[int, str] = {}
-    for at in np.flatnonzero(kinds == OTHER).tolist():
+    for at in np.flatnonzero(~simple).tolist():
         row = int(rows[at])
         region: Region | None
         if shifts[at]:
@@ -257,33 +271,15 @@ def _moves(batch: EventBatch, rows: Int64s) -> pa.Table:
             boxes[at] = hull(region.bounds())
         if region is not None:
             single[at] = encoded(region_to_json(region))
+    if single:
+        whole = texts.to_pylist()
+        texts = pa.array([single.get(at, text) for at, text in enumerate(whole)], pa.string())
     columns = {
         "row": rows,
         "kind": kinds,
         "box": fixed_lists(boxes),
         "circle": fixed_lists(circles),
-        "region": _region_texts(boxes, circles, kinds, single),
+        "region": texts,
         "point": fixed_lists(np.where(shifts[:, None], checked.points[rows], np.nan)),
     }
     return _uniform(_table(columns, MOVED))
-
-
-def _region_texts(boxes: Floats, circles: Floats, kinds: Any, single: dict[int, str]) -> pa.Array:
-    """Regions as JSON: boxes and circles as columns, the others as they are known, or null."""
-    plain, round = np.flatnonzero(kinds == PLAIN), np.flatnonzero(kinds == ROUND)
-    others = np.array([*single], np.int64)
-    parts = [
-        _written('{"type":"Box","bbox":[', boxes[plain], "]}"),
-        _written('{"type":"Circle","center":[', circles[round], "}", '],"radius":'),
-        pa.array(list(single.values()), pa.string()),
-    ]
-    place = np.full(len(kinds), -1, np.int64)
-    place[np.concatenate([plain, round, others])] = np.arange(len(plain) + len(round) + len(others))
-    return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
-
-
-def _written(before: str, rows: Floats, behind: str, last: str = ",") -> pa.StringArray:
-    """Rows of numbers as texts; `last` comes before the last number."""
-    *first, final = (pa.array(rows[:, at]).cast(pa.string()) for at in range(rows.shape[1]))
-    front = pc.binary_join_element_wise(*first, ",")
-    return pc.binary_join_element_wise(before, front, last, final, behind, "")

@@ -39,7 +39,6 @@ from nearcast.spark.operations import (
     REPLACING,
     WITHDRAWN,
     BegunSubscriptions,
-    begun_in,
 )
 from nearcast.spark.packed import StepEvents
 from nearcast.spark.reading import lasting_messages, pack_events, texts_of
@@ -116,6 +115,7 @@ class Registrar:
         self.settings = settings
         self.ledger = ledger or Ledger(settings.window)
         self.known = Definitions()
+        self._written = 0  # pieces of it that are in the state
 
     def read(self, events: pa.Table, seq: Int64s) -> Reading:
         """Read and decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
@@ -125,6 +125,7 @@ class Registrar:
     def decide(self, events: StepEvents, source: Source) -> Reading:
         """Decide a batch of events that were read."""
         kinds, seq, before = events.kinds, events.seq, self.ledger.first
+        self._written = self.known.pieces
         rows, due = self.ledger.decide(kinds, events.ids, seq, events.at, events.ttl, events.flawed)
         refusals = refusals_in(rows, events)
         log = self._log(events, rows, due, source)
@@ -139,8 +140,12 @@ class Registrar:
         )  # fmt: skip
 
     def remember(self, log: pa.Table) -> None:
-        """Keep the definitions of subscriptions that begin."""
-        self.known.remember(begun_in(log))
+        """Keep the definitions of subscriptions that begin in a log."""
+        self.known.remember(log)
+
+    def settle(self, log: pa.Table) -> None:
+        """Keep the definitions of the last batch where its log was written."""
+        self.known.settle(self._written, log)
 
     def start_from(self, begun: pa.Table) -> None:
         """Replace all subscriptions by these."""

@@ -19,8 +19,8 @@ from nearcast.spark.topk.registry import chains_of
 from nearcast.spark.workers import kernels
 from nearcast.spark.workers.task import Stage, TaskInput, TaskReport
 
-_JOB_S, _ROWS_MORE = 0.05, 1000
-"""About how long it takes to start a job, and to begin to read: as long as so many rows."""
+_ROWS_MORE = 1000
+"""About how many rows are read in the time that it takes to begin to read."""
 
 _PACKET = "worker int, packet binary"
 _PACKET_SCHEMA = pa.schema([("worker", pa.int32()), ("packet", pa.binary())])
@@ -33,7 +33,9 @@ class SparkRunner:
         self._session = session
         self.tasks = tasks or session.sparkContext.defaultParallelism
         self._placement = ShardPlacement(session)
-        self._a_row = 0.0  # seconds of CPU to read one
+        self.job_s = 0.05
+        """About how long it takes to start a job; what is read in less time is read here."""
+        self._a_row = 20e-6  # seconds of CPU to read one
 
     def read(self, work: ReadInput) -> None:
         """Read the events of a step: in a job, or here if that takes less time than to start one.
@@ -42,7 +44,7 @@ class SparkRunner:
         """
         expected = self._a_row * (work.rows + _ROWS_MORE)
         numbers = range(len(work.parts))
-        if expected < _JOB_S:
+        if expected < self.job_s:
             took = sum(_read(work, number) for number in numbers)
         else:
             frame = self._numbers(len(work.parts)).mapInArrow(_reading(work), "seconds double")

@@ -19,6 +19,7 @@ from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.folders import PipelineFolders
 from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
+from nearcast.server.spark.progress import PipelineProgress
 
 log = structlog.get_logger("nearcast")
 _PAUSE_S = 1.0
@@ -83,7 +84,9 @@ def start_pipeline(tenant: Tenant, config: Config) -> TenantPipeline:
         if entries:
             tenant.delivered(entries, messages)
 
-    return TenantPipeline(pipeline, OutputFollower(folders, take))
+    follower = OutputFollower(folders, take)
+    tenant.progress = PipelineProgress(folders, tenant.accepted, lambda: follower.settled)
+    return TenantPipeline(pipeline, follower)
 
 
 def pipeline_options(config: Config, settings: Settings, folders: PipelineFolders) -> list[str]:

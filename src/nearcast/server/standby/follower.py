@@ -159,7 +159,7 @@ class Follower:
                 self._state.fail(str(error))
                 return
             except ReplicaError as error:
-                log.error("is copied anew", tenant=name, reason=str(error))
+                log.error("is copied again", tenant=name, reason=str(error))
                 with suppress(*_TROUBLE, NearcastError):
                     await self._copy(name, aside=None)
             except (*_TROUBLE, NearcastError) as error:
@@ -204,7 +204,7 @@ class Follower:
             words = _lost(name, self.peer.url, end, HistoryEnd(*answer["fork"]))
             if not self._state.config.resync:
                 raise DivergedError(words)
-            log.warning("is copied anew", tenant=name, reason=words)
+            log.warning("is copied again", tenant=name, reason=words)
             await self._copy(name, aside=f"{name}-{end.position}.nearcast")
         else:
             await self._copy(name, aside=None)

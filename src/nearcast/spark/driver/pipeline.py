@@ -198,7 +198,8 @@ class Pipeline:
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
-        sums = self.state.write_log(number, reading.log)
+        sums, written = self.state.write_log(number, reading.log)
+        history.registrar.settle(written)
         carried = self.adjuster.take_over()
         step = next_step(history.step, sums, None if carried is None else history.plan.number)
         placed = history.placed(reading.log, reading.changes, carried)

@@ -157,9 +157,16 @@ class PipelineState:
         except (SourceError, ValueError, TypeError):
             return None
 
-    def write_log(self, step: int, log: pa.Table) -> list[int]:
-        """Write what began and ended in a step; give size and checksum."""
-        return self._write(f"log/{step:09}.arrow", [log], LOG)
+    def write_log(self, step: int, log: pa.Table) -> tuple[list[int], pa.Table]:
+        """Write what began and ended in a step; give size and checksum, and the log as written.
+
+        That is mapped, if the state is on this machine.
+        """
+        name, data = f"log/{step:09}.arrow", packed([log], LOG)
+        self.files.write(name, data)
+        written = self.files.map(name) if self.files.local is not None else data
+        with pa.ipc.open_file(written) as reader:
+            return [len(data), zlib.crc32(data)], reader.read_all()
 
     def read_log(self, step: int, expected: list[int]) -> pa.Table | None:
         """The log of a step, or None if it is not what was written."""

@@ -51,6 +51,7 @@ export const api = {
   messages: (ids) => call("GET", `v1/map/messages?${several("id", ids)}`),
   page: (box, after, signal) =>
     call("GET", `v1/subscriptions?bbox=${box}&limit=1000${after ? `&after=${encodeURIComponent(after)}` : ""}`, undefined, signal),
+  pipeline: () => call("GET", "v1/map/pipeline"),
   beside: () => call("GET", "v1/demo/beside"),
   live: (box, ids) => `v1/live?bbox=${box}${ids.length ? `&${several("subscription", ids)}` : ""}`,
   updates: (ids) => `v1/updates?${several("subscription", ids)}`,

@@ -4,6 +4,7 @@ import { AttributionControl, GeolocateControl, Map as MapView, NavigationControl
 import { api, keepKey } from "./api.js";
 import { fetchJson, fill, overlaid, repaint, style } from "./basemap.js";
 import { showBeside } from "./beside.js";
+import { Crowd } from "./crowd.js";
 import { Pencil } from "./draw.js";
 import { Effects } from "./effects.js";
 import { Feed } from "./feed.js";
@@ -14,6 +15,7 @@ import { PlaceSearch } from "./places.js";
 import { PublishForm } from "./publish.js";
 import { Rates } from "./rates.js";
 import { describe, named, outline, spot, viewBox } from "./shapes.js";
+import { showSpark } from "./spark.js";
 import { askForKey, layout, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
@@ -61,7 +63,8 @@ const rates = new Rates();
 const messages = new Map();
 const reached = new Map(); // how many matches of a message were heard of
 const mine = new Mine(map, { onUpdate: ownUpdate, onPick: show, onRemoved: (id) => subscriptions.drop(id) });
-const subscriptions = new Subscriptions(map, effects, {
+const crowd = new Crowd(map, { scale: $("scale"), single: $("one-subscription") });
+const subscriptions = new Subscriptions(map, effects, crowd, {
   isMine: (id) => mine.has(id),
   onCount: (count) => ($("in-view").textContent = count.toLocaleString()),
 });
@@ -82,6 +85,7 @@ let live = null;
 let liveBox = null;
 let captioned = 0;
 let sampled = 0;
+let sparkShown = null;
 
 function show(thing) {
   const at = spot(thing) ?? (thing.region && place(thing)) ?? (thing.subscription && where(thing.subscription));
@@ -139,7 +143,7 @@ function happened(name, data) {
 
 function published(message) {
   rates.message();
-  remember(message.id, message);
+  remember(message.id, { ...message, published: message.at });
   reached.delete(message.id);
   const at = spot(message);
   if (!message.matches) feed.none(message, at);
@@ -164,10 +168,13 @@ async function lasting(id) {
 // A match, seen on the map. Its subscription may have to be asked for first.
 async function updated(update) {
   rates.match();
+  const heard = messages.get(update.message);
   if (update.text !== undefined || update.properties) remember(update.message, { ...messages.get(update.message), ...update });
   const own = mine.has(update.subscription);
   const number = (reached.get(update.message) ?? 0) + !own;
   reached.set(update.message, number);
+  // of the many that a message reaches at once, the map shows the number and the list some names
+  if (!own && number > ONE_BY_ONE && heard?.published === update.at) return;
   const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
@@ -176,8 +183,7 @@ async function updated(update) {
     const fresh = feed.add({ ...update, text: known.text, properties: known.properties, point: at, mine: own, who: named(subscription) });
     if (own && fresh) mine.heard(update.subscription);
   }
-  if (update.op === "remove") return;
-  if (!own && number > ONE_BY_ONE) return;
+  if (update.op === "remove" || (!own && number > ONE_BY_ONE)) return;
   effects.match(at, () => subscriptions.where(update.subscription), { mine: own });
   const now = performance.now();
   if (at && known.text && (own || (now - captioned > CAPTION_EVERY_MS && map.getBounds().contains(at)))) {
@@ -197,17 +203,28 @@ async function ownUpdate(update) {
   if (fresh) mine.heard(update.subscription);
 }
 
+const POINTED_AT = ["mine-fill", "mine-point", "subs-point", "subs-fill", "crowd"];
+
 async function pointAt(event) {
   if (pencil.active) return;
-  const [found] = map.queryRenderedFeatures(event.point, { layers: ["mine-fill", "mine-point", "subs-point", "subs-fill"] });
+  const [found] = map.queryRenderedFeatures(event.point, { layers: POINTED_AT });
   if (!found) return;
+  if (found.layer.id === "crowd") {
+    explain(event.lngLat, crowd.describe(found));
+    return;
+  }
   const subscription = await subscriptions.find(found.properties.id);
   if (!subscription) return;
   const how = subscription.top ? `the ${subscription.top.k} best` : describe(subscription.region);
+  explain(event.lngLat, { title: named(subscription), lines: [how, `id ${subscription.id}`] });
+}
+
+function explain(at, { title, lines }) {
   const said = document.createElement("div");
-  const lines = [["strong", named(subscription)], ["span", how], ["span", `id ${subscription.id}`]];
-  for (const [kind, text] of lines) said.append(Object.assign(document.createElement(kind), { textContent: text }));
-  new Popup({ maxWidth: "280px" }).setLngLat(event.lngLat).setDOMContent(said).addTo(map);
+  said.append(Object.assign(document.createElement("strong"), { textContent: title }));
+  for (const line of lines) said.append(Object.assign(document.createElement("span"), { textContent: line }));
+  const room = Object.fromEntries(Object.entries(map.getPadding()).map(([side, covered]) => [side, covered + 10]));
+  new Popup({ maxWidth: "260px", padding: room }).setLngLat(at).setDOMContent(said).addTo(map);
 }
 
 // Shows a box with some room around it.
@@ -285,6 +302,7 @@ async function start() {
     await mine.restore(asked.get("yours")?.split(",") ?? []);
     await goToData();
     listen(true);
+    sparkShown ??= showSpark({ beside: asked.has("beside") });
   } catch (error) {
     if (error.status === 401 || error.status === 403) await refused();
     else {

@@ -76,12 +76,8 @@ export const LAYERS = [
   { id: "borders-far", type: "line", source: "world", maxzoom: 5, filter: isLine, paint: (p) => ({ "line-color": p.border, "line-width": 0.7 }) },
   { id: "borders-near", type: "line", source: "near", minzoom: 5, filter: isLine, paint: (p) => ({ "line-color": p.border, "line-width": 1 }) },
   {
-    id: "crowd", type: "heatmap", source: "cells",
-    paint: (p) => ({
-      "heatmap-weight": ["get", "weight"],
-      "heatmap-color": ["interpolate", ["linear"], ["heatmap-density"], 0, "rgba(0,0,0,0)", 0.15, `${p.subscription}12`, 0.6, `${p.subscription}30`, 1, `${p.subscription}55`],
-      "heatmap-radius": 26,
-    }),
+    id: "crowd", type: "fill", source: "cells",
+    paint: (p) => ({ "fill-color": p.subscription, "fill-opacity": ["get", "shade"], "fill-antialias": false }),
   },
   {
     id: "subs-fill", type: "fill", source: "subs", filter: isLand,
@@ -146,7 +142,7 @@ export function style() {
       near: source(EMPTY, { maxzoom: 12 }),
       sydney: source(EMPTY, { maxzoom: 14 }),
       labels: source(EMPTY, { maxzoom: 10 }),
-      cells: source(EMPTY),
+      cells: source(EMPTY, { tolerance: 0 }),
       subs: source(EMPTY, { promoteId: "id" }),
       mine: source(EMPTY),
       draft: source(EMPTY),

@@ -9,6 +9,9 @@ const MESSAGE_MS = 7000;
 const MATCH_MS = 2600;
 const CAPTION_MS = 4200;
 const CLUSTER_MS = 3600;
+const CLUSTER_PX = 32;
+const CAPTION_PX = 250;
+const CAPTION_FONTS = ["600 12.5px Inter, 'Segoe UI', system-ui, sans-serif", "500 11.5px Inter, 'Segoe UI', system-ui, sans-serif"];
 const MOST = { messages: 500, matches: 70, captions: 4, clusters: 40 };
 const METRES_PER_DEGREE = 111_195;
 
@@ -23,6 +26,7 @@ export class Effects {
   #clusters = [];
   #objects = new Objects();
   #movers = new Map();
+  #size = { width: 0, height: 0 };
   #resting = 0;
   #lit = 0;
 
@@ -60,13 +64,20 @@ export class Effects {
       const at = this.#project(other.point);
       return Math.abs(at.x - x) > 280 || Math.abs(at.y - y) > 52;
     });
-    this.#captions.push({ point, text, who, mine, born: performance.now() });
+    const lines = [text, who].map((line, at) => shortened(this.#pen, line, CAPTION_FONTS[at]));
+    this.#captions.push({ point, lines, mine, born: performance.now() });
     if (this.#captions.length > MOST.captions) this.#captions.shift();
     this.#wake();
   }
 
-  // Where a message reached more than can be drawn one by one: how many.
+  // Where a message reached more than can be drawn one by one: how many. One that would be covered
+  // gives way to the newer.
   cluster(point, count) {
+    const { x, y } = this.#project(point);
+    this.#clusters = this.#clusters.filter((other) => {
+      const at = this.#project(other.point);
+      return Math.hypot(at.x - x, at.y - y) > CLUSTER_PX;
+    });
     this.#clusters.push({ point, count, born: performance.now() });
     if (this.#clusters.length > MOST.clusters) this.#clusters.shift();
     this.#canvas.dataset.clusters = count;
@@ -128,6 +139,7 @@ export class Effects {
 
   #resize() {
     const { clientWidth, clientHeight } = this.#map.getContainer();
+    this.#size = { width: clientWidth, height: clientHeight };
     const scale = Math.min(2, devicePixelRatio || 1);
     Object.assign(this.#canvas, { width: clientWidth * scale, height: clientHeight * scale });
     this.#pen.setTransform(scale, 0, 0, scale, 0, 0);
@@ -144,7 +156,7 @@ export class Effects {
     const now = performance.now();
     const pen = this.#pen;
     const p = palette();
-    const { clientWidth: width, clientHeight: height } = this.#map.getContainer();
+    const { width, height } = this.#size;
     pen.clearRect(0, 0, width, height);
     this.#messages = this.#messages.filter((m) => now - m.born < MESSAGE_MS);
     this.#matches = this.#matches.filter((m) => now - m.born < MATCH_MS);
@@ -292,15 +304,12 @@ export class Effects {
     pen.globalAlpha = 1;
   }
 
-  #drawCaption({ point, text, who, mine }, age, p, width, height) {
+  #drawCaption({ point, lines: [words, below], mine }, age, p, width, height) {
     const pen = this.#pen;
     const at = this.#project(point);
     const room = this.#map.getPadding();
     if (at.x < room.left || at.y < 0 || at.x > width - room.right || at.y > height - room.bottom) return;
-    pen.font = "600 12.5px Inter, 'Segoe UI', system-ui, sans-serif";
-    const words = shorten(pen, text, 250);
-    const below = shorten(pen, who, 250);
-    const w = Math.max(pen.measureText(words).width, pen.measureText(below).width) + 22;
+    const w = Math.max(words.width, below.width) + 22;
     const right = width - room.right - 8;
     const left = Math.max(room.left + 8, at.x + 14 + w > right ? Math.min(at.x - 14, right) - w : at.x + 14);
     const top = Math.min(height - room.bottom - 56, Math.max(8, at.y - 22));
@@ -313,16 +322,18 @@ export class Effects {
     pen.lineWidth = 1;
     pen.stroke();
     pen.fillStyle = p.captionText;
-    pen.fillText(words, left + 11, top + 18);
-    pen.font = "500 11.5px Inter, 'Segoe UI', system-ui, sans-serif";
+    pen.font = CAPTION_FONTS[0];
+    pen.fillText(words.text, left + 11, top + 18);
+    pen.font = CAPTION_FONTS[1];
     pen.fillStyle = mine ? p.mine : p.match;
-    pen.fillText(below, left + 11, top + 34);
+    pen.fillText(below.text, left + 11, top + 34);
   }
 }
 
-function shorten(pen, text, width) {
-  if (pen.measureText(text).width <= width) return text;
-  let end = text.length;
-  while (end && pen.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
-  return `${text.slice(0, end)}…`;
+// A line as it fits into a caption, and how wide it is then.
+function shortened(pen, line, font) {
+  pen.font = font;
+  let text = line;
+  for (let end = line.length; end && pen.measureText(text).width > CAPTION_PX; end -= 1) text = `${line.slice(0, end)}…`;
+  return { text, width: pen.measureText(text).width };
 }

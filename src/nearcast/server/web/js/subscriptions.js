@@ -1,5 +1,5 @@
-// The subscriptions in view: their outlines as long as there are not too many, else how dense
-// they are. What changes is handed to the map a few times a second, all together.
+// The subscriptions in view: their outlines as long as there are not too many, else how many lie
+// where (see `crowd.js`). What changes is handed to the map a few times a second, all together.
 
 import { api } from "./api.js";
 import { centre, outline, viewBox } from "./shapes.js";
@@ -10,11 +10,11 @@ const FLUSH_MS = 300;
 const LOOKUP_MS = 60;
 const REST_MS = 15_000;
 const MOVER_M = 100_000; // a larger circle is not round on the map, and is drawn with the others
-const NOTHING = { type: "FeatureCollection", features: [] };
 
 export class Subscriptions {
   #map;
   #effects;
+  #crowd;
   #onCount;
   #isMine;
   #known = new Map();
@@ -25,8 +25,9 @@ export class Subscriptions {
   #abort = null;
   #timers = { flush: 0, lookup: 0, load: 0 };
 
-  constructor(map, effects, { isMine, onCount }) {
+  constructor(map, effects, crowd, { isMine, onCount }) {
     this.#map = map;
+    this.#crowd = crowd;
     this.#effects = effects;
     this.#isMine = isMine;
     this.#onCount = onCount;
@@ -142,7 +143,7 @@ export class Subscriptions {
     if (count > MOST_OUTLINES) {
       this.#outlines = false;
       this.#replace([]);
-      this.#crowd(cells, size);
+      this.#crowd.show(cells, size);
       return;
     }
     const found = [];
@@ -155,7 +156,7 @@ export class Subscriptions {
     this.#outlines = true;
     for (const each of found) this.#remember(each);
     this.#replace(found.filter((each) => place(each) && !this.#isMine(each.id) && !this.#effects.movers.has(each.id)));
-    this.#crowd([], size);
+    this.#crowd.show([], size);
   }
 
   #replace(subscriptions) {
@@ -164,25 +165,6 @@ export class Subscriptions {
     this.#shown = new Set(subscriptions.map((each) => each.id));
     this.#map.getContainer().dataset.outlines = subscriptions.length;
     this.#map.getSource("subs")?.setData({ type: "FeatureCollection", features: subscriptions.map((each) => feature(each, faint)) });
-  }
-
-  #crowd(cells, size) {
-    this.#map.getContainer().dataset.cells = cells.length;
-    const most = Math.max(1, ...cells.map(([, , count]) => count));
-    this.#map.getSource("cells")?.setData(!cells.length ? NOTHING : {
-      type: "FeatureCollection",
-      features: cells.map(([lon, lat, count]) => ({
-        type: "Feature",
-        properties: { weight: 0.12 + 0.88 * Math.sqrt(count / most) },
-        geometry: { type: "Point", coordinates: [lon, lat] },
-      })),
-    });
-    if (!cells.length) return;
-    const zoom = this.#map.getZoom();
-    const pixels = (size / 360) * 512 * 2 ** zoom * 1.6;
-    const spread = [];
-    for (const step of [-3, -2, -1, 0, 1, 2, 3]) spread.push(zoom + step, Math.max(4, pixels * 2 ** step));
-    this.#map.setPaintProperty("crowd", "heatmap-radius", ["interpolate", ["exponential", 2], ["zoom"], ...spread]);
   }
 }
 
