@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 SPARK_INSTALL = $(MAKE) --silent $(VENV)/.spark
 
-.PHONY: demo test java lint unit kernels soak lowest bench wheel dist lock locked docs first-minute clean
+.PHONY: demo test java lint unit kernels soak cluster-test lowest bench wheel dist lock locked docs first-minute clean
 
 # Where this is set, each of the many processes would read every source anew, and every test.
 unexport PYTHONDONTWRITEBYTECODE
@@ -50,8 +50,13 @@ kernels: $(VENV)/.core
 soak: $(VENV)/.dev kernels
 	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
 	$(BIN)/python tests/soak/simulate.py --seeds $(or $(SEEDS),10000) || found=1; \
+	$(MAKE) --silent cluster-test || found=1; \
 	$(MAKE) --silent lowest || found=1; \
 	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
+
+# A cluster of Spark with four workers on this machine, which are killed and replaced.
+cluster-test: java kernels
+	$(BIN)/pytest -m cluster $(PYTEST_ARGS)
 
 # `make lowest PYTEST_ARGS="tests/text tests/store"` for some of them.
 lowest: $(BIN)/python

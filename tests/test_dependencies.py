@@ -25,6 +25,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         + extras["places"]
         + extras["server"]
         + extras["otel"]
+        + extras["kafka"]
     )
     names = [re.split(r"[^\w-]", requirement)[0].lower() for requirement in needed]
     allowed = {MODULES.get(name, name.replace("-", "_")) for name in names}

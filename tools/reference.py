@@ -24,6 +24,7 @@ VARIABLES = {
     "`/dev/shm`, or a temporary folder, unless set",
     "NEARCAST_KERNELS": "where compiled kernels are kept; in the package, or in the cache folder "
     "of the user, unless set",
+    "NEARCAST_KEY": "the key with which commands open a server; or their `--key-file`",
     "NEARCAST_SERVE_FOLLOW_KEY": "the key with which a standby opens its primary; or "
     "`--follow-key-file` of `nearcast serve`",
     "NEARCAST_DEBUG": "if set, an internal failure of a command shows its traceback",
@@ -214,9 +215,9 @@ def settings_page() -> str:
             "workers = 8",
             "```",
             "",
-            "In the environment, a value that is a list has blanks between its parts. Keys are "
-            "better given there than on a command line, where other users of the machine can "
-            "read them.",
+            "In the environment, a value that is a list has blanks between its parts. A "
+            "key belongs there or in a file, never on a command line, where other users of the "
+            "machine can read it.",
             "",
             "| variable | |",
             "|---|---|",

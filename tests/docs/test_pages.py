@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,10 @@ import reference
 from documented import ROOT
 from documented_pages import blocks, run_page
 from nearcast.errors import NearcastError
+from nearcast.server.app import create_app
+from nearcast.server.config import Config
+from nearcast.server.describe import document
+from nearcast.spark.reports.metrics import all_metrics
 from nearcast.text import parse_query
 
 DOCS = ROOT / "docs"
@@ -92,15 +98,58 @@ def test_every_environment_variable_is_documented() -> None:
     assert [name for name in sorted(named) if f"`{name}`" not in page] == []
 
 
-def test_every_route_and_metric_is_documented() -> None:
+def test_every_option_of_the_server_is_on_its_page() -> None:
+    page = (DOCS / "reference" / "server.md").read_text("utf-8")
+    (serve,) = (command for name, command in reference.every_command() if name == "nearcast serve")
+    names = {name for each in serve.params for name in (*each.opts, *each.secondary_opts)}
+    assert sorted(name for name in names if f"`{name}`" not in page) == []
+
+
+def test_every_setting_is_documented() -> None:
+    page = reference.settings_page()
+    for name, command in reference.every_command():
+        prefix = command.context_settings.get("auto_envvar_prefix")
+        for each in command.params if prefix else ():
+            if each.name != "help":
+                assert f"`{prefix}_{each.name.upper()}` | `{each.opts[0]}` of `{name}`" in page
+
+
+def test_every_route_is_documented() -> None:
     server = (DOCS / "reference" / "server.md").read_text("utf-8")
-    routes = re.findall(r"^## [A-Z]+ (/\S*)$", reference.http_page(), flags=re.MULTILINE)
-    assert len(routes) > 20
-    assert [path for path in routes if f"`{path}`" not in server] == []
-    source = (ROOT / "src" / "nearcast" / "server" / "metrics.py").read_text("utf-8")
-    names = re.findall(r"\"(nearcast_\w+)\"", source)
+    app = create_app(Config())
+    paths = set(routes_of(app.routes)) | set(document(app)["paths"])
+    assert len(paths) > 25
+    assert [path for path in sorted(paths) if f"`{path}`" not in server] == []
+    shown = set(re.findall(r"^## [A-Z]+ (/\S*)$", reference.http_page(), flags=re.MULTILINE))
+    assert shown == set(document(app)["paths"])
+
+
+def routes_of(routes: Iterable[Any]) -> Iterator[str]:
+    """The paths of routes, and of those in the routers among them."""
+    for each in routes:
+        inner = getattr(each, "original_router", each)
+        if hasattr(each, "path"):
+            yield each.path
+        elif hasattr(inner, "routes"):
+            yield from routes_of(inner.routes)
+
+
+def test_every_metric_is_documented() -> None:
+    """With what it means; and a page names no metric that there is not."""
+    collected = list(create_app(Config()).state.server_state.metrics.registry.collect())
+    names = {family.name for family in collected}
     assert len(names) > 20
-    assert [name for name in names if f"`{name}`" not in reference.metrics_page()] == []
+    assert [family.name for family in collected if not family.documentation] == []
+    server = (DOCS / "reference" / "server.md").read_text("utf-8")
+    assert set(re.findall(r"`(nearcast_\w+)`", server)) == names
+    assert [name for name in sorted(names) if f"`{name}`" not in reference.metrics_page()] == []
+
+
+def test_every_metric_of_a_pipeline_is_documented() -> None:
+    _, _, page = (DOCS / "explanation" / "spark.md").read_text("utf-8").partition("## Monitoring")
+    names = {each.name for each in all_metrics()}
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not re.search(rf"`{name}[`{{]", page)] == []
 
 
 def test_an_error_of_the_documentation_is_the_one_that_is_given() -> None:

@@ -29,7 +29,9 @@ from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
+from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import RefusedEvent, Sink
+from nearcast.spark.packed import ReadInput
 from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
@@ -159,6 +161,10 @@ class Weighing:
         self._inner, self._load = InlineRunner(), load
         self.tasks = self._inner.tasks
 
+    def read(self, work: ReadInput) -> None:
+        """Read the events of a step."""
+        self._inner.read(work)
+
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run it."""
         reports = self._inner.run(work, plan)
@@ -173,6 +179,17 @@ class Twice:
     def __init__(self) -> None:
         self._inner = InlineRunner()
         self.tasks = self._inner.tasks
+
+    def read(self, work: ReadInput) -> None:
+        """Read the events of a step, and read them again."""
+        self._inner.read(work)
+        first = self._read(work)
+        self._inner.read(work)
+        assert self._read(work) == first
+
+    def _read(self, work: ReadInput) -> list[bytes]:
+        files = Files(work.state)
+        return [files.read(work.name(number)) for number in range(len(work.parts))]
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run it, and run it again."""

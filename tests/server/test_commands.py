@@ -74,7 +74,7 @@ def test_from_a_subscription_to_its_update(
         ["sub", "add", "s"],
         ["sub", "add", "s", "q", "--k", "3"],
         ["sub", "show", "nobody"],
-        ["listen", "--count", "1", "--key", "nck_wrong"],
+        ["listen", "--count", "1", "--key-file", "no-such-file"],
     ],
 )
 def test_bad_usage_is_told_in_one_line(
@@ -82,6 +82,29 @@ def test_bad_usage_is_told_in_one_line(
 ) -> None:
     code, out, err = run(capsys, *arguments, "--url", server.url)
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_key_comes_from_a_file_or_the_environment(
+    server: Served,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is given on the command line works, with a warning: it is seen by other users."""
+    file = tmp_path / "key"
+    file.write_text("nck_wrong\n")
+    listing = ("sub", "list", "--url", server.url)
+    code, out, unknown = run(capsys, *listing, "--key-file", str(file))
+    assert (code, out, unknown.count("\n")) == (2, "", 1)
+    assert "401" in unknown
+    warned = run(capsys, *listing, "--key", "nck_wrong")
+    assert warned[0] == 2
+    assert warned[2].endswith(unknown)
+    assert "--key-file" in warned[2]
+    monkeypatch.setenv("NEARCAST_KEY", "nck_wrong")
+    assert run(capsys, *listing) == (2, "", unknown)
+    file.write_text("\n")
+    assert "empty" in run(capsys, *listing, "--key-file", str(file))[2]
 
 
 @pytest.mark.parametrize(

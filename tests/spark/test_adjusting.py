@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from any_targets import any_target
@@ -24,7 +23,7 @@ from nearcast.partition.adjust.versions import differing, line_of
 from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
-from nearcast.partition.sample import Sample
+from nearcast.partition.sample import Sample, SampleMessages
 from nearcast.spark.driver.adjusting import Allowance, Pace
 from nearcast.spark.driver.balancing import Balancer, suggest
 from nearcast.spark.driver.feed import BatchFeed
@@ -32,9 +31,6 @@ from nearcast.spark.driver.loads import LoadCounters, read_loads
 from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.snapshot import standing
 from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports
-from nearcast.spark.workers.messages import MessageBatch
-from nearcast.spark.workers.shard import ShardMessages
-from nearcast.text.columns import HashedTexts
 from small_pipeline import WORDS, Small, churn, write_events
 from uneven import uneven_log
 
@@ -252,13 +248,7 @@ def observed(loads: LoadCounters, plan: Plan, messages: list[int], busy: float =
         WorkerReport(number, load=busy, messages=count) for number, count in enumerate(messages)
     ]
     point = np.zeros((1, 4))
-    texts = HashedTexts(np.array([0, 1]), np.array([sum(messages)], np.uint64))
-    sample = MessageBatch(
-        ShardMessages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)),
-        pa.array([""]),
-        pa.nulls(1, pa.string()),
-        np.zeros(1, np.bool_),
-    )
+    sample = SampleMessages(point, np.array([0, 1]), np.array([sum(messages)], np.uint64))
     loads.observe(plan, 0.0, workers, point, sample)
 
 

@@ -100,7 +100,7 @@ def test_one_file_and_a_plan_that_was_made_before(folder: Path, capfd: Out) -> N
     assert main(["spark", "plan", "--input", "log.jsonl", *planned]) == 0
     assert run("--available-now", "--plan", "my.plan", input="log.jsonl") == 0
     out = capfd.readouterr().out
-    assert f"{len(LOG)} events in 1 batches" in out
+    assert f"{len(LOG)} events in 1 batch " in out
     assert found(folder / "out") == sorted(EXPECTED)
     [kept] = (folder / "state" / "plans").iterdir()
     assert Plan.load(kept).changed(number=1) == Plan.load("my.plan")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from boolean_logs import scanned
 from crashes import Crash, Crashes
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.inline import InlineRunner
+from nearcast.spark.packed import ReadInput
 from nearcast.spark.workers.task import TaskInput, TaskReport
 from small_pipeline import Small, churn, write_events
+
+T = TypeVar("T")
 
 
 class Tried:
@@ -22,11 +28,17 @@ class Tried:
         self.tasks = self._inner.tasks
         self.deaths = 0
 
+    def read(self, work: ReadInput) -> None:
+        self._tried(partial(self._inner.read, work))
+
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
+        return self._tried(partial(self._inner.run, work, plan))
+
+    def _tried(self, run: Callable[[], T]) -> T:
         while True:
             try:
                 with self._crashes.anywhere_new(self._below):
-                    return self._inner.run(work, plan)
+                    return run()
             except Crash:
                 self.deaths += 1
 

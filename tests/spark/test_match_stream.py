@@ -112,6 +112,46 @@ def test_a_table_with_json_text_and_no_numbers(spark: SparkSession, tmp_path: Pa
     assert len(bad) > 10
 
 
+def test_rows_of_several_partitions_are_ordered_by_time_and_then_by_partition(
+    spark: SparkSession,
+) -> None:
+    """Whether their times overlap or not; a row without a time follows the one before it."""
+    box = {"type": "Box", "bbox": [0, 0, 9, 9]}
+
+    def event(name: str, at: float | None = None) -> dict[str, Any]:
+        time = {} if at is None else {"at": at}
+        if name.startswith("s"):
+            return {"op": "subscribe", "id": name, "query": "a", "region": box} | time
+        return {"op": "publish", "id": name, "text": "a", "point": [1, 1]} | time
+
+    parts = [
+        [event("s0", 2.0), event("m0"), event("m1", 5.0)],
+        [event("s1"), event("m2", 2.0), event("m3", 4.0)],
+        [event("m4", 1.0), event("m5", 6.0), event("m6")],
+    ]
+    schema = "op string, id string, query string, text string, at double, region string"
+    for split in (parts, [parts[0], [{**each, "at": 7.0} for each in parts[1]]]):
+        timed = []
+        for part in split:
+            time = float("-inf")
+            for one in part:
+                time = one.get("at", time)
+                timed.append((time, one))
+        timed.sort(key=lambda pair: pair[0])
+        expected, _ = scanned([one for _, one in timed], Settings())
+        assert len(expected) > 3
+        rows = [
+            [str(e["op"]), e["id"], e.get("query"), e.get("text"), e.get("at"),
+             *(json.dumps(e[key]) if key in e else None for key in ("region", "point"))]
+            for part in split for e in part
+        ]  # fmt: skip
+        frame = spark.createDataFrame(
+            spark.sparkContext.parallelize(rows, len(split)), f"{schema}, point string"
+        )
+        assert frame.rdd.getNumPartitions() == len(split)
+        assert updates_of(match_stream(frame, workers=2)) == sorted(expected)
+
+
 def _read(key: str, value: str | None) -> Any:
     return json.loads(value) if value is not None and key in ("region", "point") else value
 

@@ -220,14 +220,14 @@ def test_who_builds_is_seen_while_it_does(
 
 def test_a_state_is_for_one_history(tmp_path: Path) -> None:
     """Scores would change in the middle of a stream otherwise."""
-    from nearcast.spark.stream import _about
+    from nearcast.spark.stream import about_settings
 
     one, other = (settings_of(Given(history=texts)) for texts in (("a b",), ("a", "b")))
-    PipelineState(str(tmp_path), _about(one))
-    PipelineState(str(tmp_path), _about(one))
+    PipelineState(str(tmp_path), about_settings(one))
+    PipelineState(str(tmp_path), about_settings(one))
     for chosen in (other, Settings()):
         with pytest.raises(StateError, match="other settings \\(history: "):
-            PipelineState(str(tmp_path), _about(chosen))
+            PipelineState(str(tmp_path), about_settings(chosen))
 
 
 def test_buckets_change_hands_while_a_stream_runs(

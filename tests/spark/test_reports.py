@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,15 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
         seconds={"match": 0.5, "commit": 0.1, "total": 2.0},
         workers=[
             WorkerReport(
-                at, load, lag=at, messages=250, updates=20, rows=1000 + batch, bytes=10**6, active=7
+                at,
+                load,
+                lag=at,
+                messages=250,
+                updates=20,
+                rows=1000 + batch,
+                bytes=10**6,
+                active=7,
+                where="here",
             )
             for at, load in enumerate(loads)
         ],
@@ -50,7 +59,7 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
         rankings=60,
         ranked_updates=10,
         window=400,
-        rankers=[WorkerReport(0, 0.5, updates=10, rows=60, active=400)],
+        rankers=[WorkerReport(0, 0.5, updates=10, rows=60, active=400, where="here")],
         moved_buckets=2,
         recalled=30,
     )
@@ -125,6 +134,7 @@ def test_status_adds_up_the_last_batches(state: str, capfd: pytest.CaptureFixtur
         "rows": 1011,
         "active": 7,
         "bytes": 1000000,
+        "where": "here",
     }
 
 
@@ -150,7 +160,22 @@ def test_status_of_a_folder_without_a_stream_is_reported(
     assert "no batch was committed here" in capfd.readouterr().err
 
 
-SAMPLE = re.compile(r'nearcast_spark_[a-z_]+(\{(worker|step)="[^"]*"\})? -?[0-9.e+-]+')
+def test_status_says_where_workers_are_if_that_is_not_one_place(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    workers = [WorkerReport(at, 1.0, where=f"10.0.0.{at % 2}") for at in range(3)]
+    write_report(str(tmp_path), replace(report(0), workers=workers))
+    assert main(["spark", "status", str(tmp_path)]) == 0
+    assert "10.0.0.0: 0, 2; 10.0.0.1: 1" in capfd.readouterr().out
+    write_report(str(tmp_path), replace(report(0), workers=workers[:1]))
+    assert main(["spark", "status", str(tmp_path)]) == 0
+    assert "10.0.0.0" not in capfd.readouterr().out
+
+
+SAMPLE = re.compile(
+    r'nearcast_spark_[a-z_]+(\{(worker|step)="[^"]*"(,where="[^"]*")?\}|\{where="[^"]*",'
+    r'worker="[^"]*"\})? -?[0-9.e+-]+'
+)
 
 
 def test_every_line_of_the_metrics_is_as_prometheus_reads_it(

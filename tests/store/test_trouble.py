@@ -134,7 +134,7 @@ def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be opened for writing .*No such file"):
+    with pytest.raises(StoreError, match="cannot be opened .*No such file.* make that folder"):
         Engine(index="rarest-term", path=tmp_path / "nowhere" / "e.nearcast")
 
 

@@ -424,6 +424,26 @@ def test_operators_in_small_letters_draw_a_hint(text: str, hinted: list[str]) ->
         assert word.upper() in hint
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("severity>=3", "severity:>=3"),
+        ("hail AND (severity > 3)", "severity:>3"),
+        ("shop == naschmarkt", "shop:naschmarkt"),
+        ("price=5", "price:5"),
+    ],
+)
+def test_a_comparison_without_a_colon_draws_a_hint(text: str, meant: str) -> None:
+    """It is no property, and does not look like the words that it is."""
+    (hint,) = hints(text)
+    assert hint.endswith(f" {meant}")
+    assert parse_query(meant).conjuncts[0].having
+
+
+def test_comparisons_with_a_colon_in_quotes_or_of_numbers_draw_no_hint() -> None:
+    assert hints('"severity>=3" price:>=3 price:[1 TO 2] 5>3 a>') == ()
+
+
 def test_every_operand_is_said_in_words() -> None:
     text = '"a b" ab* c:5 c:x c:true p:<5 p:<=5 p:>5 p:>=5 p:[1 TO 5] p:*'
     (conjunct,) = parse_query(text).conjuncts

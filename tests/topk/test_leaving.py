@@ -144,8 +144,7 @@ class Leaving(RuleBasedStateMachine):
 
     def _arrive(self, message: Message) -> ArrivedMessage:
         self.arrivals += 1
-        tokens = self.settings.analyser.tokens(message.text)
-        return ArrivedMessage(message, self.arrivals, self.now, tokens)
+        return ArrivedMessage(message, self.arrivals, self.now, self.settings.analyser)
 
     def _changes(self, before: dict[str, Any], **how: str | None) -> list[Update]:
         plain, fast = (in_order(each.changes(**how)) for each in self.both)

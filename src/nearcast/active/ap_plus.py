@@ -46,10 +46,10 @@ from nearcast.index.table import Rows
 from nearcast.index.verify import bitmap_for
 
 _NODES = 1024  # room for nodes that messages need
-_MOST_HELD = 8  # one in so many messages may be in the list of the root, and _FEW_HELD always
+_MOST_HELD = 8  # one in this many messages may be in the list of the root, and _FEW_HELD always
 _FEW_HELD = 64
 _WORTH_PACKING = 4096
-_PACK_BELOW = 8  # one in so many slots in use
+_PACK_BELOW = 8  # pack when fewer than one in this many slots are in use
 
 
 class TreeOwner(Protocol):
@@ -279,7 +279,7 @@ class LeafMessages:
     ) -> ActiveChanges:
         """Find what changes if rows, none of them twice, get other boxes or circles.
 
-        The table still has the old ones. The tree is told when each of them reports.
+        The table still has the old ones. The tree learns of each when it reports.
         """
         found = self._collect(rows, which, events, times, boxes, circles)
         self._tree_of().note_reports(which, times[events])

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from nearcast.cli.remote import (
     URL,
+    KeyFileOption,
     KeyOption,
     LinesOption,
     UrlOption,
     as_lines,
+    chosen_key,
     connect,
     reach,
     say,
@@ -67,6 +69,7 @@ def listen(
     ] = "message,meta",
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -92,7 +95,7 @@ def listen(
 
     console = Console(highlight=False)
     ids, included = subscriptions or [], read_include(include, "--include").names
-    with connect(url, key, wait, sleep=take_up) as client:
+    with connect(url, chosen_key(key, key_file), wait, sleep=take_up) as client:
         # Starting after the latest id, it misses nothing while the stream is still being opened.
         place = client.last_update() if after is None else after
         _announce(client, url, ids)

@@ -13,10 +13,12 @@ from rich.table import Table
 from nearcast.cli import options
 from nearcast.cli.remote import (
     URL,
+    KeyFileOption,
     KeyOption,
     UrlOption,
     WaitOption,
     as_lines,
+    chosen_key,
     connect,
     give_hints,
 )
@@ -72,6 +74,7 @@ def match_command(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
@@ -97,7 +100,7 @@ def match_command(
     if file is None:
         if query is not None:
             raise InvalidValue("--query", query, "FILE beside it: a log whose messages are tried")
-        with connect(url, key, wait) as client:
+        with connect(url, chosen_key(key, key_file), wait) as client:
             _show_reached(client.match(_message(text, point, region, properties)), as_json)
         return
     settings = Settings(analyser=options.analyser(stem, stop_words, cjk))

@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
 def promote(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the standby is.")],
     key: remote.KeyOption = None,
+    key_file: remote.KeyFileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Make a standby the primary: it accepts changes from now on.
@@ -37,6 +38,7 @@ def promote(
     import httpx
     import msgspec
 
+    key = remote.chosen_key(key, key_file)
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     try:
         answer = httpx.post(f"{url.rstrip('/')}/v1/promote", headers=headers, timeout=_ANSWER_S)

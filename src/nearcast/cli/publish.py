@@ -13,11 +13,13 @@ from nearcast.cli import options
 from nearcast.cli.counts import counted
 from nearcast.cli.remote import (
     URL,
+    KeyFileOption,
     KeyOption,
     LinesOption,
     UrlOption,
     WaitOption,
     as_lines,
+    chosen_key,
     connect,
 )
 from nearcast.errors import InvalidValue, MissingField, SourceError
@@ -62,6 +64,7 @@ def publish(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
@@ -79,10 +82,10 @@ def publish(
     if file is not None and (text is not None or placed or properties is not None):
         raise InvalidValue("--file", file, "a message, or --file FILE with many of them")
     if file is None and text is None and not placed:
-        raise InvalidValue("TEXT", text, "a text with --point or --region, or --file FILE")
+        raise MissingField("TEXT", "a text with --point or --region, or --file FILE")
     place, area = (None, None) if file is not None else _place(point, region)
     given = None if properties is None else options.json_object(properties, "--properties")
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         if file is not None:
             done = client.publish_many(_lines(file))
             fields = {
@@ -108,6 +111,7 @@ def retract(
     id: Annotated[str, typer.Argument(metavar="ID", help="The id of the message.")],
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
@@ -117,7 +121,7 @@ def retract(
 
       nearcast retract bus-7
     """
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         updates = client.retract(id)
     fields = {"id": id, "updates": updates}
     summary = f"retracted {id}: {counted(updates, 'update')}"

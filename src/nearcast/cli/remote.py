@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearcast.cli.need import need
-from nearcast.errors import SourceError
+from nearcast.errors import InvalidValue, SourceError
 from nearcast.text import hints
 
 if TYPE_CHECKING:
@@ -20,13 +21,33 @@ if TYPE_CHECKING:
 UrlOption = Annotated[
     str, typer.Option("--url", metavar="URL", envvar="NEARCAST_URL", help="Where the server is.")
 ]
+
+
+def _discourage(context: typer.Context, key: str | None) -> str | None:
+    """Warn of a key on the command line, where other users of the machine can read it."""
+    source = context.get_parameter_source("key")
+    if source is not None and source.name == "COMMANDLINE":
+        say("--key shows the key to other users of this machine; use --key-file or NEARCAST_KEY")
+    return key
+
+
 KeyOption = Annotated[
     str | None,
     typer.Option(
         "--key",
         metavar="KEY",
         envvar="NEARCAST_KEY",
-        help="The key of the server; safer in the environment.",
+        hidden=True,
+        callback=_discourage,
+        help="The key of the server, seen by all users of this machine; take --key-file instead.",
+    ),
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="A file with the key of the server; or the key in NEARCAST_KEY.",
     ),
 ]
 WaitOption = Annotated[
@@ -46,6 +67,22 @@ URL = "http://127.0.0.1:8080"
 A_WHILE_S = 5.0
 _PAUSE_S = 0.5
 _ANSWER_S = (1.0, 30.0)
+
+
+def read_key(file: Path, option: str) -> str:
+    """The key in a file, without the white space around it."""
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise InvalidValue(option, str(file), f"a file with a key ({error})") from None
+    if not key:
+        raise InvalidValue(option, str(file), "a file with a key, not an empty one")
+    return key
+
+
+def chosen_key(key: str | None, key_file: Path | None) -> str | None:
+    """The key of the file, if there is one, or that of the environment."""
+    return key if key_file is None else read_key(key_file, "--key-file")
 
 
 def connect(
@@ -106,7 +143,8 @@ def _unreachable(error: UnreachableError, wait_s: float, tries: int) -> SourceEr
     tried = "tried once" if tries == 1 else f"tried {tries} times in {wait_s:g} s"
     return SourceError(
         f"{error.url}: cannot be reached ({error.reason}), {tried}; start a server there "
-        "with 'nearcast serve', check the address, or wait longer with --wait SECONDS"
+        "with 'nearcast serve', give another address (--url or NEARCAST_URL), or wait longer "
+        "with --wait SECONDS"
     )
 
 

@@ -13,7 +13,7 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.http_replay import PREFIX, replay_over_http
 from nearcast.cli.progress import progress_of
-from nearcast.cli.remote import KeyOption, WaitOption
+from nearcast.cli.remote import KeyFileOption, KeyOption, WaitOption, chosen_key
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     RANKING_NAMES,
@@ -76,6 +76,7 @@ def replay_command(
     stop_words: options.StopWordsOption = None,
     cjk: options.CjkOption = False,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
 ) -> None:
     r"""Run an event log through an engine and write one JSON line per update.
@@ -139,7 +140,13 @@ def replay_command(
         if over_http:
             url = engine.removeprefix(PREFIX)
             found = replay_over_http(
-                log, url, key, wait, refuse, stop=on_error == "stop", include=included
+                log,
+                url,
+                chosen_key(key, key_file),
+                wait,
+                refuse,
+                stop=on_error == "stop",
+                include=included,
             )
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner, included)

@@ -13,6 +13,7 @@ import typer
 
 from nearcast.cli import options
 from nearcast.cli.need import need
+from nearcast.cli.remote import read_key
 from nearcast.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -213,6 +214,8 @@ def serve_command(
     _check_archive(data, engine, archive)
     key = _check_pair(data, engine, follow, follow_key_file, ack)
     options.check_window(window_count, window_seconds)
+    if data is not None and data.exists() and not data.is_dir():
+        raise InvalidValue("--data", str(data), "a folder, or the name of a new one")
     is_open = is_loopback(host) and not require_key
     if not is_open and (data is None or not len(KeyStore(data / "keys.db"))):
         raise InvalidValue(
@@ -291,12 +294,7 @@ def _check_pair(
         raise InvalidValue("--follow", follow, "the address of a server: http://HOST:PORT")
     if key_file is None:
         return os.environ.get("NEARCAST_SERVE_FOLLOW_KEY")
-    try:
-        return key_file.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise InvalidValue(
-            "--follow-key-file", str(key_file), f"a file with a key ({error})"
-        ) from None
+    return read_key(key_file, "--follow-key-file")
 
 
 def _telemetry() -> Telemetry:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 import typer
 
+from nearcast import _kernel_files
 from nearcast.cli import options
 from nearcast.cli.spark_replay import check_partitioner
 from nearcast.cli.spark_setup import need_spark, plainly, spark_session
@@ -155,6 +156,7 @@ def run(
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
     _keep_apart(folders | ({"--input": input} if source.files else {}), "--input")
     need_spark()
+    _explain_wait()
     watch = StreamWatch(Summary(state, output))
     with ExitStack() as stack:
         stack.enter_context(plainly())
@@ -172,6 +174,17 @@ def run(
         stack.enter_context(source.reached())
         watch.wait(_start(session, source, watch, chosen, when, shown, stack))
     _tell(watch.summary, quarantine, as_json)
+
+
+def _explain_wait() -> None:
+    """Say on a terminal why the first start on a machine takes longer."""
+    from nearcast.spark.workers.kernels import PART
+
+    if sys.stderr.isatty() and not _kernel_files.at_hand(PART):
+        sys.stderr.write(
+            "nearcast: compiling kernels, once on this machine, which takes a minute or more; "
+            f"'nearcast kernels build {PART}' does it ahead of time\n"
+        )
 
 
 def _warm_driver() -> None:
@@ -241,7 +254,7 @@ def _start(
     listeners.append(watch.listen)
     feed.stopping = watch.stop.is_set
     take = watch.taking(feed.take_files if source.files else feed.take_rows)
-    return start(source.frame(session), take, feed, *when)
+    return start(source.frame(session), take, feed.pipeline.state, *when)
 
 
 def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:

@@ -32,6 +32,7 @@ class WorkerStatus(TypedDict):
     rows: int
     active: int
     bytes: int
+    where: str
 
 
 class PlanChanges(TypedDict):
@@ -190,6 +191,7 @@ def _added_up(batches: list[list[WorkerReport]]) -> list[WorkerReport]:
                 one.rows,
                 one.bytes,
                 active=one.active,
+                where=one.where,
             )
     return [added[worker] for worker in sorted(added)]
 
@@ -209,6 +211,7 @@ def _workers(batches: list[list[WorkerReport]]) -> list[WorkerStatus]:
             rows=one.rows,
             active=one.active,
             bytes=one.bytes,
+            where=one.where,
         )
         for one in workers
     ]
@@ -232,10 +235,12 @@ def _show(found: Status) -> None:
         "steps, on average": steps,
         "busiest worker": f"{found['balance']:.2f} of the average",
     }
+    rows |= _places("workers", found["workers"])
     if found["rankings"] or found["rankers"]:
         rows["top-k subscriptions now"] = f"{found['rankings']:,}"
         rows["top-k updates"] = f"{found['ranked_updates']:,}"
         rows["messages in the window"] = f"{found['window']:,}"
+        rows |= _places("top-k workers", found["rankers"])
     if found["building"]:
         rows["under way"] = progress_text(found["building"])
     moves, advice = found["moves"], found["advice"]
@@ -256,6 +261,17 @@ def _show(found: Status) -> None:
     console.print(overview)
     _show_workers(console, "worker", "active", found["workers"])
     _show_workers(console, "top-k", "window", found["rankers"])
+
+
+def _places(kind: str, workers: list[WorkerStatus]) -> dict[str, str]:
+    """Which workers are on which node; nothing where all are on one."""
+    nodes = sorted({one["where"] for one in workers})
+    if len(nodes) < 2:
+        return {}
+    there = {
+        node: [str(one["worker"]) for one in workers if one["where"] == node] for node in nodes
+    }
+    return {f"{kind} by node": "; ".join(f"{node}: {', '.join(there[node])}" for node in nodes)}
 
 
 def _show_workers(console: Console, kind: str, held: str, workers: list[WorkerStatus]) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from threading import Event, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING
 
+from nearcast.cli.counts import counted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -49,9 +51,9 @@ class Summary:
     def in_words(self) -> str:
         """The totals in one line."""
         return (
-            f"{self.events:,} events in {self.batches:,} batches "
-            f"({self.events_per_s:,.0f} a second), {self.updates:,} updates, "
-            f"{self.subscriptions:,} subscriptions"
+            f"{counted(self.events, 'event')} in {counted(self.batches, 'batch')} "
+            f"({self.events_per_s:,.0f} a second), {counted(self.updates, 'update')}, "
+            f"{counted(self.subscriptions, 'subscription')}"
         )
 
 

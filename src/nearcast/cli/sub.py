@@ -12,15 +12,17 @@ from rich.table import Table
 from nearcast.cli import options
 from nearcast.cli.remote import (
     URL,
+    KeyFileOption,
     KeyOption,
     LinesOption,
     UrlOption,
     WaitOption,
     as_lines,
+    chosen_key,
     connect,
     give_hints,
 )
-from nearcast.errors import InvalidValue
+from nearcast.errors import MissingField
 from nearcast.events import Subscribe, Subscription, Top, event_to_json
 
 sub = typer.Typer(no_args_is_help=True)
@@ -59,7 +61,9 @@ def add(
         str | None,
         typer.Option(metavar="LON,LAT", help="The point to rank around, for the k best only."),
     ] = None,
-    k: Annotated[int | None, typer.Option("--k", metavar="K", help="How many.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", metavar="K", help="How many messages it has, the best.")
+    ] = None,
     alpha: Annotated[
         float, typer.Option(metavar="A", help="How much nearness counts, from 0 to 1.")
     ] = 0.5,
@@ -88,6 +92,7 @@ def add(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
@@ -101,8 +106,10 @@ def add(
 
       nearcast sub add fence --region 151,-34,152,-33 --ttl 3600 --ops add,remove
     """
-    if (k is None) != (point is None):
-        raise InvalidValue("--k", k, "--k and --point together, or --region")
+    if k is None and point is not None:
+        raise MissingField("--k", "how many it gets, the best around --point; or --region instead")
+    if k is not None and point is None:
+        raise MissingField("--point", "LON,LAT, around which the --k best are ranked")
     place = None
     if point is not None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
@@ -112,7 +119,7 @@ def add(
     given = None if meta is None else options.json_object(meta, "--meta")
     chosen = None if ops is None else [op.strip() for op in ops.split(",")]
     new = None if id == "-" else id
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         made = client.subscribe(
             new, query, where, point=place, top=top, filter=filter, meta=given, ttl=ttl, ops=chosen
         )
@@ -130,6 +137,7 @@ def list_subscriptions(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
@@ -140,7 +148,7 @@ def list_subscriptions(
       nearcast sub list --bbox 151,-34,152,-33 --json
     """
     box = None if bbox is None else options.box(bbox, "--bbox")
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         if as_lines(as_json):
             for each in client.subscriptions(box):
                 typer.echo(_line(each))
@@ -156,6 +164,7 @@ def show(
     id: IdArgument,
     url: UrlOption = URL,
     key: KeyOption = None,
+    key_file: KeyFileOption = None,
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
@@ -165,7 +174,7 @@ def show(
 
       nearcast sub show s1
     """
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         found, results = client.get(id), client.results(id)
     if as_lines(as_json):
         fields = msgspec.json.decode(_line(found))
@@ -182,7 +191,11 @@ def show(
 
 @sub.command("remove")
 def remove(
-    id: IdArgument, url: UrlOption = URL, key: KeyOption = None, wait: WaitOption = None
+    id: IdArgument,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    key_file: KeyFileOption = None,
+    wait: WaitOption = None,
 ) -> None:
     """End a subscription.
 
@@ -190,7 +203,7 @@ def remove(
 
       nearcast sub remove s1
     """
-    with connect(url, key, wait) as client:
+    with connect(url, chosen_key(key, key_file), wait) as client:
         client.unsubscribe(id)
 
 

@@ -125,6 +125,8 @@ class IndexedMessages:
 
     def take_out(self, id: str) -> ArrivedMessage | None:
         """Remove and return the active message with this id, if there is one."""
+        if not self._slots and not self._odd:
+            return None
         message = self.message(id)
         if message is None:
             return None
@@ -171,8 +173,8 @@ class IndexedMessages:
     def _arrived(self, slot: int) -> ArrivedMessage:
         """The message of a slot as it was when it was added."""
         message, number = self._message(slot), int(self._numbers[slot])
-        tokens = self._population.analyser.tokens(message.text)
-        return ArrivedMessage(message, number, float(self._times[slot, 0]), tokens)
+        at = float(self._times[slot, 0])
+        return ArrivedMessage(message, number, at, self._population.analyser)
 
     def add(self, arrived: ArrivedMessage) -> None:
         """Add an active message."""
@@ -221,6 +223,8 @@ class IndexedMessages:
     def advance(self, now: float, events: int = 1) -> None:
         """Advance the time, and remove some of the messages that have ended."""
         self._now = now
+        if not self._names and not self._odd:
+            return  # nothing was stored since all had ended
         if self._odd:
             self._odd = {id: one for id, one in self._odd.items() if one.end > now}
         ended = self._store.expire(now, _AT_A_TIME * events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.engine.update_log import CausedUpdate, ColumnRows, MessageBodies, Rows
@@ -150,3 +150,17 @@ class EngineChanges:
             self.updates.append(ColumnRows(whole.slice(start, _LARGEST_CHUNK), bodies, metas))
         self.last += len(whole)
         return first
+
+
+class ChangingCall(NamedTuple):
+    """A call that changes an engine, as a context; an error in it is passed to `undo`."""
+
+    changes: EngineChanges
+    undo: Callable[[EngineChanges, BaseException], None]
+
+    def __enter__(self) -> EngineChanges:
+        return self.changes
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is not None:
+            self.undo(self.changes, error)

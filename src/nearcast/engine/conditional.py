@@ -184,7 +184,7 @@ class ConditionalRankings:
         """The subscriptions that a message may be a result of, by threshold and condition."""
         core, numbers = self._matching()
         numbers.sweep()
-        bags = numbers.bags([arrived.tokens])
+        bags = numbers.bags([arrived.content.tokens])
         points = np.array([arrived.message.point], np.float64)
         subs, scores = core.reached(points, bags.starts, bags.terms, bags.counts)
         found = zip(map(self._matched.__getitem__, subs.tolist()), scores.tolist(), strict=True)

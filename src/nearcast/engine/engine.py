@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
 from nearcast.engine.applying import Admission, apply_admitted, apply_events, apply_one
-from nearcast.engine.changes import EngineChanges
+from nearcast.engine.changes import ChangingCall, EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
@@ -159,18 +158,15 @@ class Engine:
             self._core = go_over(core)
             self._directory = Directory(self._core)
 
-    @contextmanager
-    def _call(self) -> Iterator[EngineChanges]:
+    def _call(self) -> ChangingCall:
         """Change the core and store the changes; undo them if they cannot be stored."""
         self._ready()
-        changes = EngineChanges(self._journal.seq, self._journal.log.last)
-        try:
-            yield changes
-        except BaseException as error:
-            kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
-            if not kept and self._journal.heals:
-                self._core = None  # the file has exactly what was acknowledged
-            raise
+        return ChangingCall(EngineChanges(self._journal.seq, self._journal.log.last), self._undo)
+
+    def _undo(self, changes: EngineChanges, error: BaseException) -> None:
+        kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
+        if not kept and self._journal.heals:
+            self._core = None  # the file has exactly what was acknowledged
 
     def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:

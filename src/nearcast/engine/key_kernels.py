@@ -9,9 +9,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, kernel
+from nearcast._jit import inner, inner_inlined, kernel
 from nearcast.arrays.slots import Secret, Slots, find, hash_bytes
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
+from nearcast.engine.key_filter import (
+    FilterWords,
+    longer_phrase,
+    longer_prefix,
+    may_be_there,
+    start_prefix,
+)
 from nearcast.events.flat_json import NULL, NUMBER
 from nearcast.text.columns import cut_ascii
 
@@ -26,11 +33,15 @@ def _put_once(terms: Int32s, written: int, term: int, seen: Int64s, mark: int) -
     return written
 
 
+@inner_inlined
+def _lower(letter: np.uint8) -> np.uint8:
+    return letter + np.uint8(32) if 65 <= letter <= 90 else letter
+
+
 @inner
 def _lower_into(data: Bytes, begin: int, end: int, buffer: Bytes, size: int) -> int:
     for at in range(begin, end):
-        letter = data[at]
-        buffer[size] = letter + np.uint8(32) if 65 <= letter <= 90 else letter
+        buffer[size] = _lower(data[at])
         size += 1
     return size
 
@@ -63,7 +74,8 @@ def _find_key(slots: Slots, secret: Secret, buffer: Bytes, size: int) -> int:
 @kernel
 def read_keys(
     slots: Slots, secret: Secret, data: Bytes, offsets: Int64s, simple: npt.NDArray[np.bool_],
-    prefixes: Int64s, phrases: Int64s, all_known: bool, everyone: int, seen: Int64s, mark: int,
+    prefixes: Int64s, phrases: Int64s, all_known: bool, asked_prefixes: FilterWords,
+    asked_phrases: FilterWords, everyone: int, seen: Int64s, mark: int,
     starts: Int64s, terms: Int32s, hashes: Slots, spans: Int64s, tokens_as: Int32s, buffer: Bytes,
     names: Slots, words: Bytes, word_starts: Int64s, word_names: Int64s,
     kinds: npt.NDArray[np.int8], word_spans: Int64s, numbers: Floats,
@@ -93,9 +105,15 @@ def read_keys(
             buffer[0], buffer[1] = np.uint8(0), np.uint8(94)
             for token in range(tokens):
                 begin, end = spans[token, 0], spans[token, 1]
+                value, at = start_prefix(secret), begin
                 for length in prefixes:
                     if end - begin < length:
                         break
+                    while at < begin + length:
+                        value = longer_prefix(value, _lower(data[at]))
+                        at += 1
+                    if not may_be_there(asked_prefixes, value):
+                        continue
                     size = _lower_into(data, begin, begin + length, buffer, 2)
                     term = _find_key(slots, secret, buffer, size)
                     written = _put_once(terms, written, term, seen, now)
@@ -104,18 +122,22 @@ def read_keys(
         if len(phrases) > 0:
             buffer[0] = np.uint8(0)
             for token in range(tokens):
+                known, value, step = True, np.uint64(0), 0
                 for length in phrases:
                     if token + length > tokens:
                         break
-                    known = True
-                    for step in range(length):
+                    while step < length:
                         known &= tokens_as[token + step] >= 0
+                        value = longer_phrase(value, hashes[token + step, 0])
+                        step += 1
                     if all_known and not known:
                         break
+                    if not may_be_there(asked_phrases, value):
+                        continue
                     size = 1
-                    for step in range(length):
-                        buffer[size] = np.uint8(32 if step else 126)
-                        begin, end = spans[token + step, 0], spans[token + step, 1]
+                    for part in range(length):
+                        buffer[size] = np.uint8(32 if part else 126)
+                        begin, end = spans[token + part, 0], spans[token + part, 1]
                         size = _lower_into(data, begin, end, buffer, size + 1)
                     term = _find_key(slots, secret, buffer, size)
                     written = _put_once(terms, written, term, seen, now)

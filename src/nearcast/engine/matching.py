@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from nearcast.events import Message, Subscription, Update
-from nearcast.text import Content, Query
+from nearcast.text import Analyser, Content, Query
 from nearcast.topk import Bag, Scorer
 
 Results = Mapping[str, float | None]  # message id -> score, None for boolean subscriptions
@@ -22,20 +22,37 @@ Place = tuple[float, int, str]  # -score, -number and id of a message: the best 
 class ArrivedMessage:
     """A message with what is derived from it: its time, its tokens, its terms, its weights."""
 
-    def __init__(self, message: Message, number: int, at: float, tokens: list[str]) -> None:
+    __slots__ = ("_analyser", "_bag", "_content", "_terms", "at", "end", "message", "number")
+
+    def __init__(self, message: Message, number: int, at: float, analyser: Analyser) -> None:
         self.message = message
         self.number = number
         self.at = at
         self.end = at + message.ttl  # the instant at which it is no longer active
-        self.tokens = tokens
-        self.terms = frozenset(tokens)
-        self.content = Content(tokens, message.properties)
+        self._analyser = analyser
+        self._content: Content | None = None  # read on first use, as the terms are
+        self._terms: frozenset[str] | None = None
         self._bag: Bag | None = None
+
+    @property
+    def content(self) -> Content:
+        """Its tokens and properties, for operands."""
+        if self._content is None:
+            tokens = self._analyser.tokens(self.message.text)
+            self._content = Content(tokens, self.message.properties)
+        return self._content
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """Its terms."""
+        if self._terms is None:
+            self._terms = frozenset(self.content.tokens)
+        return self._terms
 
     def bag(self, scorer: Scorer) -> Bag:
         """Its tf-idf weights, computed on first use."""
         if self._bag is None:
-            self._bag = scorer.bag(self.tokens)
+            self._bag = scorer.bag(self.content.tokens)
         return self._bag
 
 

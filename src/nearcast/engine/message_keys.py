@@ -51,7 +51,7 @@ def read_messages(
     ids: TermIds, operands: Operands, texts: pa.StringArray, properties: PropertyColumn | None
 ) -> KeyedMessages:
     """Turn messages into the numbers of their terms and keys, as far as somebody has them."""
-    lookup = ids.lookup(len(texts))
+    lookup, mark = ids.lookup(), ids.next_mark(len(texts))
     asked = operands.asked_keys(ids)
     data, offsets = buffers(texts)
     values = no_values(len(texts)) if properties is None else properties.values
@@ -68,7 +68,7 @@ def read_messages(
     some = longest // 2 + 1
     read_keys(
         lookup.slots, lookup.secret, data, offsets, simple, asked.prefixes, asked.phrases,
-        asked.known, asked.everyone, lookup.seen, lookup.mark, starts, terms,
+        asked.known, *lookup.filters, asked.everyone, lookup.seen, mark, starts, terms,
         np.empty((some, 2), np.uint64), np.empty((some, 2), np.int64), np.empty(some, np.int32),
         np.empty(longest + values.longest + _BESIDE, np.uint8), asked.names, values.data,
         values.starts, values.names, values.kinds, values.spans, values.numbers, numbers.starts,

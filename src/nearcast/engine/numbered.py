@@ -74,8 +74,7 @@ class NumberedMessages:
     def arrived(self, number: int) -> ArrivedMessage:
         """A message of the window, as it arrived."""
         message = self.message(number)
-        tokens = self._analyser.tokens(message.text)
-        return ArrivedMessage(message, number, message.at or 0.0, tokens)
+        return ArrivedMessage(message, number, message.at or 0.0, self._analyser)
 
     def append(
         self,

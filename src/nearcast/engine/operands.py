@@ -100,6 +100,7 @@ class Operands:
         self._owner, self._place = Column(np.int32), Column(np.int32)  # by predicate; -1 is unused
         self._free: list[int] = []
         self._slots: Slots | None = None  # the numbers by the hashes of names
+        self._asked: AskedKeys | None = None  # until somebody asks for something else
         self.conditions = Conditions(self._residual, self._number_of)
 
     def __len__(self) -> int:
@@ -148,6 +149,7 @@ class Operands:
 
     def count_more(self, counts: AskedCounts) -> None:
         """Count what many conjuncts ask for."""
+        self._asked = None
         self._prefixes.update(counts.prefixes)
         self._phrases.update(counts.phrases)
         self._unwanted += counts.unwanted
@@ -167,6 +169,7 @@ class Operands:
             self._free.append(number)
 
     def _count(self, conjunct: Conjunct, step: int) -> None:
+        self._asked = None
         self._everyone += step * (not conjunct.required and not any(map(keys_of, conjunct.having)))
         alone = not conjunct.required and bool(conjunct.having)
         self._broad += step * (
@@ -204,6 +207,7 @@ class Operands:
 
     def take_over(self, saved: SavedOperands) -> None:
         """Load what was saved; this must be empty."""
+        self._asked = None
         counts = saved.counts
         self._prefixes, self._phrases = Counter(counts.prefixes), Counter(counts.phrases)
         self._unwanted, self._everyone, self._broad = counts.unwanted, counts.everyone, counts.broad
@@ -219,25 +223,33 @@ class Operands:
         asked = self._prefixes or self._phrases or self._names or self._everyone
         return not asked and not len(self)
 
+    @property
+    def asks_no_properties(self) -> bool:
+        """Whether nobody asks for a property."""
+        return not self._names
+
     def figures(self) -> dict[str, float]:
         """How many conjuncts are looked at for every message near them, or with some property."""
         return {"found_by_place": float(self._everyone), "found_by_property": float(self._broad)}
 
     def asked_keys(self, ids: TermIds) -> AskedKeys:
-        """What a kernel looks for in messages."""
+        """What a kernel looks for in messages; the same object for as long as it stays so."""
+        if self._asked is not None:
+            return self._asked
         if self._slots is None:
             self._slots = empty_slots(1 << (2 * len(self._numbers) + 1).bit_length())
             hashes = ids.hashed(list(self._numbers))
             for (first, second), number in zip(hashes, self._numbers.values(), strict=True):
                 put(self._slots, first, second, number)
         everyone = ids.known([EVERYONE] if self._everyone else [])
-        return AskedKeys(
+        self._asked = AskedKeys(
             np.array(sorted(self._prefixes), np.int64),
             np.array(sorted(self._phrases), np.int64),
             not self._unwanted,
             self._slots,
             int(everyone[0]) if len(everyone) else -1,
         )
+        return self._asked
 
     def terms_of(self, arrived: ArrivedMessage) -> AbstractSet[str]:
         """The terms and the keys of a message, as far as somebody asks for them."""

@@ -196,7 +196,7 @@ class FastRankings:
         if message.ttl and arrived.end <= arrived.at:
             return  # it has ended
         self._terms.sweep()
-        number, bags = self._core.next, self._terms.bags([arrived.tokens])
+        number, bags = self._core.next, self._terms.bags([arrived.content.tokens])
         points, at = np.array([message.point], np.float64), np.array([arrived.at])
         ttl = np.array([message.ttl]) if message.ttl else None
         texts, properties = bytes_of([message.text]), message.properties
@@ -407,7 +407,7 @@ class FastRankings:
             return set(self._numbers.values())
         found: set[int] = set()
         for one in (arrived, *map(self._messages.arrived, gone)):
-            bags = self._terms.bags([one.tokens])
+            bags = self._terms.bags([one.content.tokens])
             point = np.array([one.message.point], np.float64)
             subs, _ = self._core.reached(point, bags.starts, bags.terms, bags.counts)
             found.update(subs.tolist(), self._conditional.reached(one))

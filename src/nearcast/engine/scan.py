@@ -177,9 +177,7 @@ class Scan:
             self.rankings.enter(arrived)
 
     def _arrive(self, message: Message, now: float) -> ArrivedMessage:
-        return ArrivedMessage(
-            message, self._arrivals, now, self.settings.analyser.tokens(message.text)
-        )
+        return ArrivedMessage(message, self._arrivals, now, self.settings.analyser)
 
     def _publish(self, message: Message, now: float) -> list[Update]:
         """Add a message; one with its id that is active or in the window ends with this."""

@@ -29,6 +29,7 @@ from nearcast.engine.owners import (
     WORDLESS,
     Owners,
 )
+from nearcast.engine.single import SingleMatcher
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
 from nearcast.events import Subscription
@@ -68,6 +69,7 @@ class IndexedSubscriptions:
         self.analyser = analyser
         self.owners = Owners()
         self.operands = Operands(self._conjuncts)
+        self.single = SingleMatcher()
         self._rowless: dict[int, Region] = {}  # the regions of owners that no message can match
         self._scattered: dict[int, Int32s] = {}  # rows that do not follow each other, by owner
         self._waiting: list[int] = []  # rows in the table but not yet in the index
@@ -325,13 +327,13 @@ class IndexedSubscriptions:
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """The ids of the subscriptions that match one message, from the index."""
         self.settle(1)
+        message = arrived.message
+        if message.point is not None and isinstance(self.index, RarestTerm):
+            return self.single.wanting(self, arrived)
         known = self.terms.known(self.operands.terms_of(arrived))
         if not len(known):
             return []
         self.table.frequency[known] += 1
-        message = arrived.message
-        if message.point is not None and isinstance(self.index, RarestTerm):
-            return self._wanting_point(arrived, known, *message.point)
         if message.point is not None:
             lon, lat = message.point
             bounds: tuple[tuple[float, ...], ...] = ((lon, lat, lon, lat),)
@@ -357,26 +359,6 @@ class IndexedSubscriptions:
             return [ids[owner] for owner in owners.tolist()]
         names: list[str] = ids.take(owners).to_pylist()
         return names
-
-    def _wanting_point(
-        self, arrived: ArrivedMessage, known: Int32s, lon: float, lat: float
-    ) -> list[str]:
-        """The same for a message at a point, without what only many messages need."""
-        assert isinstance(self.index, RarestTerm)  # noqa: S101 - the caller has looked
-        found, looked_at = self.index.match_point(known, lon, lat)
-        self.looked_at += looked_at
-        table, ids = self.table, self.owners.ids
-        if not len(found):
-            return []
-        if table.residual and (table.rows.flags[found] & RESIDUAL).any():
-            asking = (table.rows.flags[found] & RESIDUAL) != 0
-            numbers = table.residuals_of(found[asking])
-            kept = ~asking
-            kept[asking] = self.operands.decided_for(arrived.content, numbers)
-            found = found[kept]
-        owners = found if table.own_rows else table.rows.owner[found]
-        some = owners.tolist()
-        return [ids[owner] for owner in (set(some) if table.shared else some)]
 
     def read(
         self, texts: pa.StringArray, properties: PropertyColumn | None = None

@@ -17,133 +17,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._jit import kernel
 from nearcast.arrays.slots import (
     Secret,
     Slots,
     empty_slots,
-    find,
     find_all,
-    hash_bytes,
     hash_with,
     move_slots,
-    put,
     put_all,
-    remove,
     secret_words,
 )
 from nearcast.arrays.types import Bytes, Int32s, Int64s
+from nearcast.engine.key_filter import KeyFilters, KnownKeys
+from nearcast.engine.term_kernels import number_spans, read_texts, remove_terms
 from nearcast.index.table import EXCLUDES, NO_OWNER, Rows, Table
 from nearcast.text import Analyser
-from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
+from nearcast.text.columns import buffers, not_ascii, spliced
 
 _FRESH_TERMS = 1 << 16  # the most new terms that one pass over some texts can number
 _WORTH_SWEEPING = 1 << 12  # as many new terms of subscriptions at least lie between two sweeps
-
-
-@kernel
-def _remove_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
-    """Remove terms by number; `hashes` has those of all numbers."""
-    for number in numbers:
-        remove(slots, hashes[number, 0], hashes[number, 1])
-
-
-@kernel
-def _read_texts(
-    slots: Slots,
-    data: Bytes,
-    offsets: Int64s,
-    odd: npt.NDArray[np.bool_],
-    secret: Secret,
-    seen: Int64s,
-    mark: int,
-    start: int,
-    starts: Int64s,
-    terms: Int32s,
-    fresh: Int64s,
-    numbers: Int32s,
-    known_by: Slots,
-    hashes: Slots,
-    spans: Int64s,
-) -> tuple[int, int]:
-    """Find the terms of ASCII texts from text `start` on, each term once a text.
-
-    Input: text i is `data[offsets[i] : offsets[i + 1]]`; `odd[i]` says that it is not ASCII, and
-    is skipped. `slots` maps the two hashes of a term to its number.
-    Output: the terms of text i are `terms[starts[i] : starts[i + 1]]`. `seen` has for each term
-    `mark` plus the last text that had it.
-    A token without a number is left out if `fresh` is empty. Otherwise it gets the next of
-    `numbers`; row j of `fresh` (n, 2) is where new term j starts and stops in `data`, and
-    `known_by` has the hashes of each new term by its number.
-    `hashes` and `spans` are scratch space for the tokens of any one text.
-
-    Returns the first text that was not read because `fresh` might overflow (the number of texts
-    if all were read), and how many numbers were used.
-    """
-    written, added = starts[start], 0
-    for text in range(start, len(offsets) - 1):
-        starts[text] = written
-        at, stop = offsets[text], offsets[text + 1]
-        # A text of n bytes has at most n // 2 + 1 tokens: stop before the new terms overflow.
-        if len(fresh) > 0 and added + (stop - at) // 2 + 1 > len(fresh):
-            return text, added
-        if odd[text]:
-            continue
-        # Cut the whole text first, so that the look-ups, which wait for memory, overlap.
-        tokens = cut_ascii(data, at, stop, secret, hashes, spans)
-        for token in range(tokens):
-            # Look the token up, and number it if it is new.
-            first, second = hashes[token, 0], hashes[token, 1]
-            term = find(slots, first, second)
-            if term < 0 and len(fresh) > 0:
-                term = int(numbers[added])
-                put(slots, first, second, term)
-                known_by[term, 0], known_by[term, 1] = first, second
-                fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
-                added += 1
-            # Write each term once a text.
-            if term >= 0 and seen[term] != mark + text:
-                seen[term] = mark + text
-                terms[written] = term
-                written += 1
-    starts[len(offsets) - 1] = written
-    return len(offsets) - 1, added
-
-
-@kernel
-def _intern_spans(
-    slots: Slots,
-    data: Bytes,
-    spans: Int64s,
-    lower: bool,
-    secret: Secret,
-    start: int,
-    terms: Int32s,
-    fresh: Int64s,
-    numbers: Int32s,
-    known_by: Slots,
-) -> tuple[int, int]:
-    """Find the numbers of terms by their letters, from term `start` on; new ones get one.
-
-    Term i is `data[spans[i, 0] : spans[i, 1]]`, in small letters if `lower`, and gets `terms[i]`.
-    New term j has the place `fresh[j]` among them and the number `numbers[j]`; `known_by` has the
-    hashes by number. Returns the first term that was not read because all numbers are used, and
-    how many were used.
-    """
-    added = 0
-    for place in range(start, len(spans)):
-        if added == len(fresh):
-            return place, added
-        first, second = hash_bytes(secret, data, spans[place, 0], spans[place, 1], lower)
-        term = find(slots, first, second)
-        if term < 0:
-            term = int(numbers[added])
-            put(slots, first, second, term)
-            known_by[term, 0], known_by[term, 1] = first, second
-            fresh[added] = place
-            added += 1
-        terms[place] = term
-    return len(spans), added
 
 
 class TextBatch(NamedTuple):
@@ -159,8 +51,8 @@ class TermLookup(NamedTuple):
     slots: Slots
     secret: Secret
     seen: Int64s  # by number: the message that had it last
-    mark: int  # the number of the first message
     plain: bool  # whether the terms of ASCII texts are their letters and digits
+    filters: KeyFilters
 
 
 class KeptTerms(NamedTuple):
@@ -187,6 +79,7 @@ class TermIds:
         self._secret = secret_words()
         self._ids: dict[str, int] = {}  # those of subscriptions, as far as their letters are known
         self._late: list[str] = []  # those in it that the slots do not know yet
+        self._keys = KnownKeys()  # which of these are keys of prefixes and phrases
         self._count = 0  # one more than the highest number
         self._free: list[int] = []
         self._lent = 0  # numbers that are not in the dictionary
@@ -197,6 +90,7 @@ class TermIds:
         self._held: npt.NDArray[np.bool_] = np.zeros(16, np.bool_)  # by number: of messages
         self._new, self._swept = 0, 0  # terms of subscriptions: since the last sweep, and after it
         self._mark = 0
+        self._lookup: TermLookup | None = None
 
     def __len__(self) -> int:
         return self._count - len(self._free)
@@ -214,6 +108,7 @@ class TermIds:
         numbers, letters, hashes, self._secret = kept
         given = zip(letters, numbers.tolist(), strict=True)
         self._ids = {term: number for term, number in given if term is not None}
+        self._keys.note(self._ids)
         self._count = int(numbers.max(initial=-1)) + 1
         self._lent = len(numbers) - len(self._ids)
         self._enter(hashes, numbers)
@@ -263,11 +158,24 @@ class TermIds:
         """What makes terms of texts."""
         return self._analyser
 
-    def lookup(self, messages: int) -> TermLookup:
-        """What a kernel needs to find the terms of some messages."""
+    def lookup(self) -> TermLookup:
+        """What a kernel needs to find terms and keys; the same object while its arrays are."""
         self.settle()
+        found, filters = self._lookup, self._keys.filters(self._ids, self._secret)
+        if (
+            found is None
+            or found.filters is not filters
+            or found.slots is not self._slots
+            or found.seen is not self._seen
+        ):
+            found = TermLookup(self._slots, self._secret, self._seen, self._plain, filters)
+            self._lookup = found
+        return found
+
+    def next_mark(self, messages: int) -> int:
+        """A number for the first of some messages, by which `seen` tells them from others."""
         mark, self._mark = self._mark, self._mark + messages
-        return TermLookup(self._slots, self._secret, self._seen, mark, self._plain)
+        return mark
 
     def hashed(self, strings: list[str]) -> Slots:
         """The hashes of strings, as kernels make them of bytes."""
@@ -302,7 +210,7 @@ class TermIds:
 
     def _give_back(self, gone: Int32s) -> None:
         if len(gone):
-            _remove_terms(self._slots, self._hashes, gone)
+            remove_terms(self._slots, self._hashes, gone)
             self._table.frequency[gone] = 0
             self._free += gone.tolist()
 
@@ -358,6 +266,7 @@ class TermIds:
             numbers = np.array([self._ids[term] for term in late], np.int32)
             self._enter(self._hashed(late), numbers)
             self._kept[numbers] = True
+            self._keys.note(late)
 
     def _reserve(self, count: int) -> None:
         """Make room for `count` terms in all."""
@@ -414,7 +323,7 @@ class TermIds:
         while done < len(offsets) - 1:
             numbers = self._next(len(fresh))
             self._reserve(self._count + len(fresh))
-            done, added = _read_texts(
+            done, added = read_texts(
                 self._slots, data, offsets, odd, self._secret, self._seen, self._mark, done, starts,
                 terms, fresh, numbers, self._hashes, hashes, spans,
             )  # fmt: skip
@@ -448,16 +357,18 @@ class TermIds:
         while done < len(spans):
             numbers = self._next(len(fresh))
             self._reserve(self._count + len(fresh))
-            done, added = _intern_spans(
+            done, added = number_spans(
                 self._slots, data, spans, lower, self._secret, done, terms, fresh, numbers,
                 self._hashes,
             )  # fmt: skip
             self._use(added)
             self._new += added
             letters = spans[fresh[:added]].tolist()
-            for (a, b), number in zip(letters, numbers[:added].tolist(), strict=True):
-                text = str(raw[a:b], "ascii")
-                self._ids[text.lower() if lower else text] = number
+            new = [str(raw[a:b], "ascii") for a, b in letters]
+            new = [text.lower() for text in new] if lower else new
+            self._ids.update(zip(new, numbers[:added].tolist(), strict=True))
+            if not lower:
+                self._keys.note(new)
         self._kept[terms] = True
         return terms
 

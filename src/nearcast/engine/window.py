@@ -52,7 +52,7 @@ class Columns:
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
         properties = None if self.properties is None else self.properties[row]
         message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl, properties=properties)
-        return ArrivedMessage(message, self.number + row, at, self.analyser.tokens(text))
+        return ArrivedMessage(message, self.number + row, at, self.analyser)
 
     def take(self, rows: Int64s) -> Columns:
         """Some messages, in their order; their numbers are no longer those of their rows."""

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -79,6 +80,10 @@ def check_text(value: object, field: str) -> str:
 
 def check_seconds(value: object, field: str) -> float:
     """Accept a finite number of seconds."""
+    if isinstance(value, datetime | str) and field == "at":
+        raise InvalidValue(
+            field, value, "a finite number of seconds, such as datetime.timestamp() gives"
+        )
     return check_number(value, field, "a finite number of seconds")
 
 
@@ -343,7 +348,7 @@ class Update:
     score: float | None = None
     meta: JsonObject | None = field(default=None, compare=False, repr=False)
     late: LateBody | None = field(default=None, compare=False, repr=False)
-    """Its body, as long as nobody has asked for it."""
+    """Its body, until it is asked for."""
 
     @property
     def body(self) -> JsonObject | None:

@@ -38,10 +38,11 @@ def rehearse(index: str) -> None:
         path = Path(folder) / "rehearsal.nearcast"
         with Engine(path=path, index=index) as engine:
             _tables(engine)
-            for number in range(1000):  # as many as make a snapshot worth it
-                engine.subscribe(f"n{number}", "a", _BOX)
+            # As many as make a snapshot worth it, with one commit; no active message has this term.
+            some = [Subscribe(Subscription(f"n{n}", "n", _BOX)) for n in range(1000)]
+            engine.apply_all(some)
         with Engine(path=path, index=index) as engine:
-            engine.publish("again", "a b", (0.0, 0.0))
+            engine.publish("again", "a b n", (0.0, 0.0))
 
 
 def _events() -> list[list[Event]]:
@@ -81,6 +82,8 @@ def _events() -> list[list[Event]]:
 
 def _operands(engine: Engine) -> None:
     """Run what phrases, prefixes, properties and objects that move need."""
+    from nearcast.engine.indexed import Indexed
+
     queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
@@ -89,6 +92,9 @@ def _operands(engine: Engine) -> None:
     points = [[0.0, 0.0]] * len(given)
     columns = {"id": ids, "text": texts, "point": points, "properties": given}
     engine.publish_table(pa.table({**columns, "ttl": np.full(len(given), 5.0)}))
+    if isinstance(engine._core, Indexed):
+        engine._core.boolean.single.prepare()
+        engine.publish("alone", "ab b a", (0.0, 0.0))
     for number in range(len(queries)):
         engine.unsubscribe(f"{number}o")
 

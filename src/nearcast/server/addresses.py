@@ -38,7 +38,11 @@ def check_url(url: object, *, private: bool) -> str:
     if parts.username is not None or parts.fragment:
         raise InvalidValue("url", url, f"{_EXPECTED}, without a user or a fragment")
     if not private and _is_inside(parts.hostname):
-        raise InvalidValue("url", url, "a public address; the server allows no others")
+        raise InvalidValue(
+            "url",
+            url,
+            "a public address, or a server started with --allow-private-webhooks",
+        )
     return url
 
 

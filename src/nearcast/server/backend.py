@@ -283,7 +283,7 @@ class EngineThread:
         try:
             for events, outcomes, before in repeat_commits(self._engine, job.records):
                 if self._engine.lineage is not None:
-                    self._engine.lineage.take()  # nobody follows a standby
+                    self._engine.lineage.take()  # a standby has no followers
                 batch = self._batch(events, outcomes, before, perf_counter() - started)
                 self._loop.call_soon_threadsafe(self._observer.committed, batch)
         except Exception as error:

@@ -152,7 +152,7 @@ async def retract(context: RequestContext) -> Response:
 async def match(context: RequestContext) -> Response:
     """Try a message: show which subscriptions it would reach now.
 
-    Nothing is stored, and nobody gets an update.
+    Nothing is stored or delivered.
     """
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()

@@ -26,7 +26,7 @@ class Page(Mount):
 
 
 def install_page(app: FastAPI, map_style: str | None) -> None:
-    """Add the map to an application; with a style, the page is told where it is."""
+    """Add the map to an application; with a style, the page gets its address."""
     if not WEB.is_dir():
         return
     if map_style is not None:

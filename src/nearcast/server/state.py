@@ -34,7 +34,7 @@ from nearcast.store.copies import accept_copy
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
-_MEASURE_S = 10.0  # how often figures are read for metrics that nobody asks for
+_MEASURE_S = 10.0  # how often figures are read for metrics that are not scraped
 _REVOKE_S = 1.0  # how often the keys of open streams are looked up again
 
 
@@ -207,7 +207,7 @@ class ServerState:
         self.pair.open()
         if self.role.is_standby:
             for name in self.tenants.stored():
-                with suppress(NearcastError):  # it is logged, and copied anew
+                with suppress(NearcastError):  # it is logged, and copied again
                     await self.tenants.get(name)
             return
         try:

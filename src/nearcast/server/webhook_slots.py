@@ -1,7 +1,7 @@
 """How many posts may be under way at once: limits for each endpoint and for each tenant.
 
 One endpoint that answers slowly takes its own slots, and one tenant's endpoints take those of the
-tenant; nobody else waits for them.
+tenant; others do not wait for them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOR_TENANT = 64
 
 
 class WebhookSlots:
-    """The slots of all tenants and endpoints; those that nobody uses take no memory."""
+    """The slots of all tenants and endpoints; unused ones take no memory."""
 
     def __init__(self) -> None:
         self._used: dict[Hashable, tuple[asyncio.Semaphore, int]] = {}

@@ -94,7 +94,7 @@ def _interest(asks: str, analyser: Analyser) -> BooleanSubscription:
 @lru_cache(maxsize=_SOME)
 def _arrived(body: str, analyser: Analyser) -> ArrivedMessage:
     message = message_of("-", body)
-    return ArrivedMessage(message, 0, message.at or 0.0, analyser.tokens(message.text))
+    return ArrivedMessage(message, 0, message.at or 0.0, analyser)
 
 
 def message_of(id: str, body: str) -> Message:

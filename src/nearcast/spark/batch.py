@@ -16,10 +16,12 @@ from nearcast.events.flat import present
 from nearcast.events.reader import MOVE, POINT, RANGE, RANKED, SHIFT, SUBSCRIBE, CheckedEvents
 from nearcast.geo import Box
 from nearcast.geo.circles import circle_columns
+from nearcast.geo.region_columns import POLYGON
 from nearcast.spark.deciding import RETRACT
 from nearcast.spark.operations import PLAIN, ROUND, fixed_lists
 from nearcast.spark.shaped import hull
 from nearcast.text import EVERYTHING, Query, parse_bag, parse_query
+from nearcast.text.bulk import BulkQueries, read_queries
 from nearcast.text.columns import hash_texts, may_have_syntax
 
 
@@ -48,7 +50,8 @@ class SubscriptionPlaces:
 class EventBatch:
     """The events of a batch, and the queries of those that are not plain words in a plain place.
 
-    `subscriptions`, `messages` and `moves` are those with more than the columns hold, by row.
+    `subscriptions`, `messages` and `moves` are those with more than the columns hold, by row. The
+    queries of the rows `bulk` were read as columns, and are in `read`.
     """
 
     def __init__(self, events: pa.Table, settings: Settings) -> None:
@@ -68,9 +71,16 @@ class EventBatch:
         for row, event in self.checked.others.items():
             self._put(row, event)
         self.places = SubscriptionPlaces(self.checked)
+        shapes = self.checked.shapes
+        self.polygons: Int64s = np.full(len(events), -1, np.int64)
+        """By row: the place of a polygon that was read as a column, or -1."""
+        if len(shapes.polygon):
+            self.polygons = np.where(shapes.kinds == POLYGON, shapes.polygon, -1)
         placed = np.isin(self.kinds, (POINT, RANKED, SHIFT))
         for row in np.flatnonzero(settings.outside(self.checked.points) & placed).tolist():
             self._try(row, partial(settings.check_inside, tuple(self.checked.points[row].tolist())))
+        self.bulk: Int64s = np.empty(0, np.int64)
+        self.read: BulkQueries | None = None
         for row in self._special():
             self._parse(row)
         for row, subscription in self.subscriptions.items():
@@ -120,6 +130,7 @@ class EventBatch:
         """The rows of subscriptions that have to be parsed."""
         boolean = self.kinds == SUBSCRIBE
         boolean[list(self.subscriptions)] = False
+        shaped = boolean & (self.polygons >= 0)
         ranked = self.kinds == RANKED
         ranked[list(self.subscriptions)] = False
         asked = np.flatnonzero((boolean & self.places.plain) | ranked)
@@ -127,7 +138,26 @@ class EventBatch:
         odd = may_have_syntax(queries)
         texts = hash_texts(queries.filter(pa.array(~odd)), self._settings.analyser)
         odd[np.flatnonzero(~odd)[np.diff(texts.starts) == 0]] = True  # no term at all
-        return [*asked[odd].tolist(), *np.flatnonzero(boolean & ~self.places.plain).tolist()]
+        rows = asked[odd]
+        left = self._read_queries(np.concatenate([rows[boolean[rows]], np.flatnonzero(shaped)]))
+        unusual = np.flatnonzero(boolean & ~self.places.plain & ~shaped)
+        return [*rows[ranked[rows]].tolist(), *left.tolist(), *unusual.tolist()]
+
+    def _read_queries(self, rows: Int64s) -> Int64s:
+        """Read queries as columns; give the rows of those that are left."""
+        rows = np.sort(rows)
+        if not len(rows):
+            return rows
+        queries = self.checked.queries
+        read = read_queries(queries.take(pa.array(rows)), self._settings.analyser)
+        if read.left.all():
+            return rows
+        if read.left.any():
+            self.bulk = rows[~read.left]
+            self.read = read_queries(queries.take(pa.array(self.bulk)), self._settings.analyser)
+        else:
+            self.bulk, self.read = rows, read
+        return rows[read.left]
 
     def _parse(self, row: int) -> None:
         query, analyser = self.checked.queries[row].as_py(), self._settings.analyser

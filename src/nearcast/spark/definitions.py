@@ -1,4 +1,8 @@
-"""The definitions of subscriptions, by owner."""
+"""The definitions of subscriptions, by owner.
+
+They stay in the files of the state where these can be mapped: of a subscription, memory has only
+where its definition is, and a box.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.operations import BEGUN
+from nearcast.spark.operations import BEGUN, begins
 from nearcast.spark.shaped import hulls_in
+
+_PLACED = ["owner", "box"]
 
 
 class Definitions:
@@ -21,19 +27,32 @@ class Definitions:
         self._where: Int64s = np.empty(0, np.int64)  # by owner: the piece and the row in it
         self._boxes: Floats = np.empty((0, 4))  # by owner: around its region, NaN if not known
 
-    def remember(self, begun: pa.Table) -> None:
-        """Add the subscriptions that begin."""
-        if not len(begun):
+    @property
+    def pieces(self) -> int:
+        """How many tables there are."""
+        return len(self._begun)
+
+    def remember(self, log: pa.Table) -> None:
+        """Add the subscriptions that begin in a log; the log is kept as it is."""
+        rows = np.flatnonzero(begins(log))
+        if not len(rows):
             return
+        log = log.select(BEGUN.names).combine_chunks()
+        begun = log if len(rows) == len(log) else log.select(_PLACED).take(pa.array(rows))
         owners = begun["owner"].to_numpy()
         more = int(owners.max()) + 1 - len(self._where)
         if more > 0:
             more = max(more, len(self._where))
             self._where = np.concatenate([self._where, np.zeros(more, np.int64)])
             self._boxes = np.concatenate([self._boxes, np.full((more, 4), np.nan)])
-        self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
+        self._where[owners] = (len(self._begun) << 32) + rows
         self._boxes[owners] = hulls_in(begun)
-        self._begun.append(begun.combine_chunks())
+        self._begun.append(log)
+
+    def settle(self, pieces: int, log: pa.Table) -> None:
+        """Replace all but the first tables by a log that has the same subscriptions."""
+        del self._begun[pieces:]
+        self.remember(log)
 
     def of(self, owners: Int32s) -> pa.Table:
         """The definitions of some owners, in their order."""

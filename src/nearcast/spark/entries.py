@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from nearcast.arrays.types import Int64s
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo import Box, Circle, Region, region_to_json
-from nearcast.spark.asking import asks_of, body_text
+from nearcast.spark.asking import asks_of, body_text, encoded
 from nearcast.spark.batch import EventBatch
-from nearcast.spark.deciding import NO_OWNER, Records
 from nearcast.spark.operations import EVERYONE, LOG, OTHER, PLAIN, ROUND, fixed_lists
 from nearcast.spark.shaped import hull
-from nearcast.text.columns import HashedTexts, Hashes
+from nearcast.text import Analyser
+from nearcast.text.columns import HashedTexts, Hashes, hash_texts
 
 
-def entry_of(row: Any, known: dict[str, Any], region: Region) -> dict[str, Any]:
+def definition_of(known: dict[str, Any], region: Region) -> dict[str, Any]:
     """One subscription in the form of the log: plain where it is, for the sake of speed.
 
     `known` has its id and its query, as text and as hashes, and whether there is more to ask.
     """
-    entry: dict[str, Any] = {"owner": int(row["begins"]), "seq": int(row["seq"])}
-    entry |= {name: known.get(name) for name in ("id", "query", "ops", "meta")}
-    entry["until"] = None if np.isnan(row["until"]) else float(row["until"])
+    entry: dict[str, Any] = {name: known.get(name) for name in ("id", "query", "ops", "meta")}
     if known.get("asks"):
         entry["asks"] = asks_of(known["query"], region)
     required, excluded = known["required"], known["excluded"]
@@ -36,40 +33,48 @@ def entry_of(row: Any, known: dict[str, Any], region: Region) -> dict[str, Any]:
             return entry | {"kind": PLAIN}
         if isinstance(region, Circle):
             return entry | {"kind": ROUND, "circle": [*region.center, region.radius]}
-    shape = msgspec.json.encode(region_to_json(region)).decode()
     entry = {key: value for key, value in entry.items() if key != "terms"} | {"box": hull(bounds)}
+    shape = encoded(region_to_json(region))
     return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}
 
 
-def messages_log(
-    kind: int, batch: EventBatch, rows: Records, some: Int64s, terms: pa.ListArray
-) -> pa.Table:
-    """The log of messages of some rows, as they are matched and as they were given."""
-    checked = batch.checked
+def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dict[str, Any]:
+    """Messages of some rows, as they are matched and as they were given.
+
+    Where no time is given, the body has 0; `with_times` writes what it turns out to be.
+    """
+    checked, where = batch.checked, pa.array(some)
     boxes = np.hstack([checked.points[some], checked.points[some]])
     wide = np.isnan(boxes[:, 0])
     boxes[wide] = checked.boxes[some[wide]]
-    texts, bodies = checked.texts.take(pa.array(some)).to_pylist(), []
-    for row, text, box in zip(some.tolist(), texts, boxes.tolist(), strict=True):
+    texts = checked.texts.take(where)
+    times, ttls = np.nan_to_num(checked.at[some]).tolist(), np.nan_to_num(checked.ttl[some])
+    bodies, each = [], zip(some.tolist(), texts.to_pylist(), boxes.tolist(), times, strict=True)
+    for (row, text, box, at), ttl in zip(each, ttls.tolist(), strict=True):
         given, region = batch.messages.get(row), None
         if np.isnan(checked.points[row, 0]):
             region = region_to_json(checked.region(row))
         properties = None if given is None else given.properties
-        ttl = float(rows["ttl"][row])
-        at = float(rows["time"][row])
-        bodies.append(body_text(text, box, region, properties, at, 0.0 if np.isnan(ttl) else ttl))
-    columns = {
-        "kind": np.full(len(some), kind, np.int8),
-        "owner": np.full(len(some), NO_OWNER, np.int32),
-        "seq": rows["seq"][some],
-        "id": checked.ids.take(pa.array(some)),
+        bodies.append(body_text(text, box, region, properties, at, ttl))
+    return {
+        "id": checked.ids.take(where),
         "box": fixed_lists(boxes),
-        "terms": terms,
-        "at": rows["time"][some],
-        "end": rows["until"][some],
+        "terms": hash_lists(*with_everyone(hash_texts(texts, analyser))),
         "body": pa.array(bodies, pa.string()),
     }
-    return completed_log(columns, len(some))
+
+
+def with_times(bodies: pa.StringArray, given: Floats, times: Floats) -> pa.StringArray:
+    """Write into bodies of messages the times that they have, where none, or NaN, was given."""
+    wrong = np.flatnonzero(np.nan_to_num(given) != times)
+    if not len(wrong):
+        return bodies
+    texts = bodies.to_pylist()
+    for at in wrong.tolist():
+        before, mark, behind = texts[at].rpartition('"at":')
+        rest = behind[behind.find(",") :]  # or the brace alone
+        texts[at] = f"{before}{mark}{encoded(float(times[at]))}{rest}"
+    return pa.array(texts, pa.string())
 
 
 def with_everyone(texts: HashedTexts) -> HashedTexts:
@@ -86,12 +91,19 @@ def hash_lists(starts: Int64s, hashes: Hashes) -> pa.ListArray:
 
 def completed_log(columns: dict[str, Any], count: int) -> pa.Table:
     """Columns of a log, with nulls for those that are not given."""
+    return completed_table(columns, count, LOG)
+
+
+def completed_table(columns: dict[str, Any], count: int, schema: pa.Schema) -> pa.Table:
+    """Columns of a schema, with nulls for those that are not given."""
     arrays = [
-        columns[name] if name in columns else pa.nulls(count, LOG.field(name).type)
-        for name in LOG.names
+        _as_arrow(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in schema
     ]
-    return pa.Table.from_arrays([_as_arrow(array) for array in arrays], schema=LOG)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _as_arrow(array: Any) -> Any:
-    return pa.array(array) if isinstance(array, np.ndarray) else array
+def _as_arrow(values: Any, kind: pa.DataType) -> Any:
+    return pa.array(values, kind) if isinstance(values, np.ndarray | list) else values

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nearcast.partition.plan import Plan
+from nearcast.spark.packed import ReadInput
+from nearcast.spark.reading import read_part
 from nearcast.spark.topk.registry import chains_of
 from nearcast.spark.workers.task import Stage, TaskInput, TaskReport
 
@@ -14,6 +16,11 @@ class InlineRunner:
 
     def __init__(self, tasks: int = 2) -> None:
         self.tasks = tasks
+
+    def read(self, work: ReadInput) -> None:
+        """Read the events of a step."""
+        for task in range(len(work.parts)):
+            read_part(work, task)
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""

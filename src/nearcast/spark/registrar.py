@@ -1,65 +1,52 @@
-"""The registrar: reads the events of a batch in order, once, for all shards.
+"""The registrar: decides the events of a batch in order, once, for all shards.
 
-It runs on the driver. Here events are checked, subscriptions parsed and numbered, and whatever
-depends on the order of events is decided (`ledger.py`); refused events are listed with the reason.
-Messages are only checked: tasks read and match them, and know which ones to leave out. Messages
-that last, and those that replace another, are in the log.
+It runs on the driver. Events were checked and parsed before (`reading.py`), each by itself; here
+subscriptions are numbered, and whatever depends on the order of events is decided (`ledger.py`):
+refused events are listed with the reason, and the log gets what begins, moves, ends and lasts. The
+registrar takes rows of what readers packed, and does not look into queries, regions and texts.
 
 The paper's dispatchers handle operations too, because there a deletion carries the whole query. In
 an event log it carries an id, so the ids must be known: one place for them is simple and exact, and
-at a few microseconds an operation it is not what limits a cluster.
+at a microsecond or two an operation it is not what limits a cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from nearcast.arrays.slots import Slots, hash_strings
-from nearcast.arrays.types import Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.events import Subscription
-from nearcast.events.reader import (
-    MOVE,
-    RANGE,
-    RANKED,
-    SHIFT,
-    SUBSCRIBE,
-    CheckedEvents,
-    Codes,
-)
-from nearcast.geo import WORLD, Region
-from nearcast.spark.asking import encoded, mask_of, needs_asking
+from nearcast.events.log import decode_json
+from nearcast.events.reader import RANGE, Codes
+from nearcast.geo import region_from_json
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.deciding import FINE, NO_OWNER, NOTHING, Records
 from nearcast.spark.definitions import Definitions
-from nearcast.spark.entries import completed_log, entry_of, hash_lists, messages_log, with_everyone
+from nearcast.spark.entries import completed_log, with_times
 from nearcast.spark.ledger import Ledger
+from nearcast.spark.moving import moved_log
 from nearcast.spark.operations import (
     END,
-    EVERYONE,
     GONE,
     LASTING,
-    LOG,
-    OTHER,
     REPLACING,
     WITHDRAWN,
     BegunSubscriptions,
-    begun_in,
 )
+from nearcast.spark.packed import StepEvents
+from nearcast.spark.reading import lasting_messages, pack_events, texts_of
 from nearcast.spark.refusals import Refusal, refusals_in
-from nearcast.spark.topk.reading import (
-    ranked_log,
-    shifted_log,
-    subscription_of,
-    subscriptions_log,
-)
-from nearcast.text.columns import buffers, hash_terms, hash_texts
+from nearcast.spark.topk.reading import shifted_log, subscription_of, subscriptions_log
+
+Source = Callable[[Int64s], pa.Table]
+"""Gives some events as they were read: for the few of which more is needed than readers pack."""
 
 
 @dataclass
@@ -79,8 +66,9 @@ class Reading:
     taken: Int64s  # the number of a message that it takes out of the window, or -1
     ttl: npt.NDArray[np.float64]
     before: int  # the oldest message in the window before all rows
-    events: pa.Table
     seq: Int64s
+    events: StepEvents
+    source: Source
 
     @property
     def messages(self) -> npt.NDArray[np.bool_]:
@@ -93,6 +81,20 @@ class Reading:
         """Which rows are messages that tasks match: all but those that replace an active one."""
         matched: npt.NDArray[np.bool_] = self.messages & (self.old == NOTHING)
         return matched
+
+    def texts(self, rows: Int64s) -> pa.Table:
+        """What the messages of some rows say, in the schema TEXTS; nulls for other rows."""
+        found, where = self.events.table("texts")
+        named, others = self.events.table("named")
+        known = np.full(len(self.kinds), -1, np.int64)
+        known[where] = np.arange(len(where))
+        known[others] = np.arange(len(where), len(where) + len(others))
+        place = known[rows]
+        if ((place < 0) & self.messages[rows]).any():  # more than were wanted of the readers
+            again = texts_of(self.source(rows), np.arange(len(rows)))
+            return again.drop_columns(["row"])
+        every = pa.concat_tables([found, named], promote_options="default")
+        return every.take(pa.array(place, mask=place < 0)).combine_chunks()
 
     @property
     def points(self) -> int:
@@ -113,29 +115,37 @@ class Registrar:
         self.settings = settings
         self.ledger = ledger or Ledger(settings.window)
         self.known = Definitions()
+        self._written = 0  # pieces of it that are in the state
 
     def read(self, events: pa.Table, seq: Int64s) -> Reading:
-        """Decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
-        events = events.combine_chunks()
-        batch = EventBatch(events, self.settings)
-        checked, kinds, before = batch.checked, batch.kinds, self.ledger.first
-        ids = hash_ids(pc.fill_null(checked.ids, ""))
-        rows, due = self.ledger.decide(kinds, ids, seq, checked.at, checked.ttl, batch.flawed)
-        refusals = refusals_in(rows, checked.ids, batch.errors)
-        log = self._log(batch, rows, due)
+        """Read and decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
+        packed = StepEvents([pack_events(events, seq, self.settings)])
+        return self.decide(packed, lambda rows: events.take(pa.array(rows)))
+
+    def decide(self, events: StepEvents, source: Source) -> Reading:
+        """Decide a batch of events that were read."""
+        kinds, seq, before = events.kinds, events.seq, self.ledger.first
+        self._written = self.known.pieces
+        rows, due = self.ledger.decide(kinds, events.ids, seq, events.at, events.ttl, events.flawed)
+        refusals = refusals_in(rows, events)
+        log = self._log(events, rows, due, source)
         begun = np.flatnonzero((rows["begins"] != NO_OWNER) & ~rows["ranked"])
         changes = BegunSubscriptions(
             rows["begins"][begun], rows["ends"][begun], seq[begun], rows["time"][begun]
         )
         return Reading(
             kinds, rows["verdict"], log, refusals, rows["time"], changes, rows["number"],
-            rows["first"], rows["again"], rows["old"], rows["taken"], rows["ttl"], before, events,
-            seq,
+            rows["first"], rows["again"], rows["old"], rows["taken"], rows["ttl"], before, seq,
+            events, source,
         )  # fmt: skip
 
     def remember(self, log: pa.Table) -> None:
-        """Keep the definitions of subscriptions that begin."""
-        self.known.remember(begun_in(log))
+        """Keep the definitions of subscriptions that begin in a log."""
+        self.known.remember(log)
+
+    def settle(self, log: pa.Table) -> None:
+        """Keep the definitions of the last batch where its log was written."""
+        self.known.settle(self._written, log)
 
     def start_from(self, begun: pa.Table) -> None:
         """Replace all subscriptions by these."""
@@ -146,133 +156,84 @@ class Registrar:
         """The definitions of subscriptions, in the order of these owners."""
         return self.known.of(owners)
 
-    def _log(self, batch: EventBatch, rows: Records, due: Records) -> pa.Table:
+    def _log(self, events: StepEvents, rows: Records, due: Records, source: Source) -> pa.Table:
         """What begins and ends with rows, and what lasts."""
-        all_begun = np.flatnonzero(rows["begins"] != NO_OWNER)
-        their_kinds, ranked = rows["kind"][all_begun], rows["ranked"][all_begun]
-        checked = batch.checked
-        begins = all_begun[their_kinds == SUBSCRIBE]
-        special = np.isin(begins, np.array([*batch.queries], np.int64))
-        plain = begins[~special]
-        texts = self._texts(checked, plain)
-        fresh = [
-            _begun_log(rows, plain, texts | batch.places.columns(plain)),
-            self._other_log(batch, rows, begins[special]),
-        ]
-        tops = all_begun[their_kinds == RANKED]
-        if len(tops):
-            fresh.append(_begun_log(rows, tops, ranked_log(checked, tops, batch.subscriptions)))
-        self.remember(pa.concat_tables(fresh))
-        moves = (their_kinds == MOVE) | (their_kinds == SHIFT)
-        moved = [self._moves_log(batch, rows, all_begun[moves & ~ranked])]
-        moved += self._shifts_log(batch, rows, all_begun[moves & ranked])
-        self.remember(pa.concat_tables(moved))
-        parts = [*fresh, *moved, self._ends_log(rows, due)]
-        parts += self._messages_log(batch, rows)
-        return pa.concat_tables(parts)
+        fresh = _begun_log(rows, *_taken(*events.table("begun"), rows["begins"] != NO_OWNER))
+        self.remember(fresh)
+        places, where = _taken(*events.table("moved"), rows["begins"] != NO_OWNER)
+        ranked = rows["ranked"][where]
+        moved = []
+        for some, make in ((~ranked, self._moves_log), (ranked, self._shifts_log)):
+            if some.any():
+                moved += make(rows, where[some], places.filter(pa.array(some)))
+        if moved:
+            self.remember(pa.concat_tables(moved))
+        parts = [fresh, *moved, self._ends_log(rows, due)]
+        return pa.concat_tables([*parts, *self._messages_log(events, rows, source)])
 
-    def _messages_log(self, batch: EventBatch, rows: Records) -> list[pa.Table]:
+    def _messages_log(self, events: StepEvents, rows: Records, source: Source) -> list[pa.Table]:
         """Messages that last, and those that end others or take their place."""
-        parts, is_message = [], rows["kind"] <= RANGE
+        is_message = rows["kind"] <= RANGE
         lasting = np.flatnonzero(is_message & ~np.isnan(rows["until"]))
         ending = np.flatnonzero(rows["old"] != NOTHING)
-        for kind, some in ((LASTING, lasting), (REPLACING, ending[is_message[ending]])):
+        replacing = ending[is_message[ending]]
+        if not len(lasting) and not len(ending):
+            return []
+        parts, (known, where) = [], events.table("lasting")
+        passing = np.setdiff1d(replacing, where)
+        if len(passing):  # they do not last themselves
+            batch = EventBatch(source(passing), self.settings)
+            more = lasting_messages(batch, np.arange(len(passing)), self.settings)
+            known = pa.concat_tables([known, more.drop_columns(["row"])])
+            where = np.concatenate([where, passing])
+        place = np.full(len(rows), -1, np.int64)
+        place[where] = np.arange(len(where))
+        for kind, some in ((LASTING, lasting), (REPLACING, replacing)):
             if len(some):
-                texts = batch.checked.texts.take(pa.array(some))
-                terms = hash_lists(*with_everyone(hash_texts(texts, self.settings.analyser)))
-                parts.append(messages_log(kind, batch, rows, some, terms))
+                columns = known.take(pa.array(place[some])).combine_chunks()
+                parts.append(_messages_of(kind, rows, some, columns))
         if len(ending):
             kinds = np.full(len(ending), WITHDRAWN, np.int8)
-            columns = {"kind": kinds, "seq": rows["seq"][ending], "old": rows["old"][ending]}
-            columns["owner"] = np.full(len(ending), NO_OWNER, np.int32)
-            parts.append(completed_log(columns, len(ending)))
+            withdrawn = {"kind": kinds, "seq": rows["seq"][ending], "old": rows["old"][ending]}
+            withdrawn["owner"] = np.full(len(ending), NO_OWNER, np.int32)
+            parts.append(completed_log(withdrawn, len(ending)))
         return parts
 
-    def _texts(self, checked: CheckedEvents, rows: Int64s) -> dict[str, Any]:
-        """The ids and queries of subscriptions, and the hashes of their terms."""
-        where = pa.array(rows)
-        queries = checked.queries.take(where)
-        terms = hash_lists(*hash_texts(queries, self.settings.analyser))
-        return {"id": checked.ids.take(where), "query": queries, "terms": terms}
-
-    def _other_log(self, batch: EventBatch, rows: Records, some: Int64s) -> pa.Table:
-        ids = batch.checked.ids.take(pa.array(some)).to_pylist()
-        conjuncts = [c for row in some.tolist() for c in batch.queries[row].conjuncts]
-        words = sorted({term for c in conjuncts for term in c.required | c.excluded})
-        hashes = dict(zip(words, hash_terms(words).tolist(), strict=True))
-        entries = []
-        for row, id in zip(some.tolist(), ids, strict=True):
-            query, given = batch.queries[row], batch.subscriptions.get(row)
-            required = [
-                [hashes[term] for term in sorted(c.required)] or [int(EVERYONE)]
-                for c in query.conjuncts
-            ]
-            excluded = [[hashes[term] for term in sorted(c.excluded)] for c in query.conjuncts]
-            known = {"id": id, "query": query.text, "required": required, "excluded": excluded}
-            known["asks"] = needs_asking(query)
-            region: Region = WORLD
-            if given is None or given.region is not None:
-                region = batch.checked.region(row)
-            if given is not None:
-                known |= {"query": given.query, "ops": mask_of(given.ops)}
-                known["meta"] = None if given.meta is None else encoded(given.meta)
-            entries.append(entry_of(rows[row], known, region))
-        return pa.Table.from_pylist(entries, schema=LOG)
-
-    def _moves_log(self, batch: EventBatch, rows: Records, some: Int64s) -> pa.Table:
+    def _moves_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
         """A subscription that moves begins again elsewhere; its query is not parsed again."""
-        if not len(some):
-            return LOG.empty_table()
         known = self._moving(rows["begins"][some], rows["ends"][some])
-        plain = batch.places.plain[some] & (known["kind"].to_numpy() != OTHER)
-        plain &= known["asks"].is_null().to_numpy()
-        same, moved = known.filter(pa.array(plain)), some[plain]
-        columns = {name: same[name] for name in ("id", "query", "terms", "ops", "meta")}
-        entries = []
-        others = np.flatnonzero(~plain)
-        for at, each in zip(others.tolist(), known.take(pa.array(others)).to_pylist(), strict=True):
-            row = int(some[at])
-            if each["kind"] != OTHER:
-                each |= {"required": [each["terms"]], "excluded": [[]]}
-            entries.append(entry_of(rows[row], each, batch.checked.region(row)))
-        return pa.concat_tables(
-            [
-                _begun_log(rows, moved, columns | batch.places.columns(moved)),
-                pa.Table.from_pylist(entries, schema=LOG),
-            ]
-        )
+        for name, column in _decided(rows, some).items():
+            known = _with(known, name, column)
+        return moved_log(known, places)
 
-    def _shifts_log(self, batch: EventBatch, rows: Records, some: Int64s) -> list[pa.Table]:
+    def _shifts_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
         """Top-k subscriptions that move to a point, or to a region, or both."""
-        if not len(some):
-            return []
         known = self._moving(rows["begins"][some], rows["ends"][some])
-        rich = known["definition"].null_count < len(known)
-        if not rich and (rows["kind"][some] == SHIFT).all() and batch.moves.keys().isdisjoint(some):
-            return [_begun_log(rows, some, shifted_log(batch.checked, some, known))]
+        points = _points(places)
+        regions = places["region"].combine_chunks()
+        if known["definition"].null_count == len(known) == regions.null_count:
+            return [_begun_log(rows, pa.table(shifted_log(points, known)), some)]
         # One by one, as what one of them is may depend on the move before.
         current: dict[int, Subscription] = {}
-        for row, each in zip(some.tolist(), known.to_pylist(), strict=True):
-            was = current.get(int(rows["ends"][row])) or subscription_of(each)
-            move = batch.moves.get(row)
-            if move is not None:
-                place, region = move.point, move.region
-            elif rows["kind"][row] == SHIFT:
-                lon, lat = batch.checked.points[row].tolist()
-                place, region = (lon, lat), None
-            else:
-                place, region = None, batch.checked.region(row)
-            current[int(rows["begins"][row])] = replace(
-                was, point=place or was.point, region=region or was.region
-            )
-        return [_begun_log(rows, some, subscriptions_log(list(current.values())))]
+        each = zip(some.tolist(), known.to_pylist(), points.tolist(), regions, strict=True)
+        for row, before, (lon, lat), text in each:
+            was = current.get(int(rows["ends"][row])) or subscription_of(before)
+            point = was.point if np.isnan(lon) else (lon, lat)
+            region = was.region
+            if text.is_valid:
+                region = region_from_json(decode_json(text.as_py().encode(), "region"))
+            current[int(rows["begins"][row])] = replace(was, point=point, region=region)
+        return [_begun_log(rows, pa.table(subscriptions_log([*current.values()])), some)]
 
     def _moving(self, begins: Int32s, ends: Int32s) -> pa.Table:
         """What is known of subscriptions that move, by what they become and what they were."""
-        first: dict[int, int] = {}  # of what moved before in this batch: where its query is known
-        for owner, was in zip(begins.tolist(), ends.tolist(), strict=True):
-            first[owner] = first.get(was, was)
-        return self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
+        known = ends
+        if np.isin(ends, begins).any():
+            first: dict[int, int] = {}  # of what moved before in this batch: where it is known
+            for owner, was in zip(begins.tolist(), ends.tolist(), strict=True):
+                first[owner] = first.get(was, was)
+            known = np.array([first[owner] for owner in begins.tolist()], np.int32)
+        return self.definitions(known)
 
     def _ends_log(self, rows: Records, due: Records) -> pa.Table:
         """What ends with rows, and what ended by time."""
@@ -287,17 +248,50 @@ class Registrar:
         return completed_log(columns, len(where))
 
 
-def hash_ids(ids: pa.StringArray) -> Slots:
-    """Both hashes of each id, by which it is known."""
-    hashes = np.empty((len(ids), 2), np.uint64)
-    hash_strings(*buffers(ids), hashes)
-    return hashes
+def _taken(table: pa.Table, rows: Int64s, wanted: npt.NDArray[np.bool_]) -> Any:
+    """The part of a table whose rows are wanted, and these rows."""
+    some = wanted[rows]
+    return (table, rows) if some.all() else (table.filter(pa.array(some)), rows[some])
 
 
-def _begun_log(rows: Records, some: Int64s, columns: dict[str, Any]) -> pa.Table:
-    """The log of subscriptions that begin with some rows."""
-    own: dict[str, Any] = {"owner": rows["begins"][some], "seq": rows["seq"][some]}
+def _points(places: pa.Table) -> Floats:
+    """Where subscriptions move to, NaN for those that move to a region alone."""
+    column = places["point"].combine_chunks()
+    points = np.full((len(column), 2), np.nan)
+    points[column.is_valid().to_numpy(zero_copy_only=False)] = (
+        column.flatten().to_numpy().reshape(-1, 2)
+    )
+    return points
+
+
+def _decided(rows: Records, some: Int64s) -> dict[str, Any]:
+    """What was decided on rows that begin something, as columns of the log."""
     until = rows["until"][some]
-    if not np.isnan(until).all():
-        own["until"] = pa.array(until, mask=np.isnan(until))
-    return completed_log(own | columns, len(some))
+    return {
+        "owner": pa.array(rows["begins"][some]),
+        "seq": pa.array(rows["seq"][some]),
+        "until": pa.array(until, mask=np.isnan(until)),
+    }
+
+
+def _begun_log(rows: Records, known: pa.Table, some: Int64s) -> pa.Table:
+    """The log of subscriptions that begin with some rows."""
+    columns = {name: known[name] for name in known.column_names}
+    return completed_log(columns | _decided(rows, some), len(some))
+
+
+def _messages_of(kind: int, rows: Records, some: Int64s, known: pa.Table) -> pa.Table:
+    """The log of messages of some rows."""
+    columns: dict[str, Any] = {name: known[name] for name in ("id", "box", "terms")}
+    times = rows["time"][some]
+    bodies = with_times(known["body"].combine_chunks(), rows["at"][some], times)
+    columns |= {"kind": np.full(len(some), kind, np.int8), "seq": rows["seq"][some]}
+    columns |= {"owner": np.full(len(some), NO_OWNER, np.int32), "body": bodies}
+    return completed_log(columns | {"at": times, "end": rows["until"][some]}, len(some))
+
+
+def _with(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    if at < 0:
+        return table.append_column(name, column)
+    return table.set_column(at, table.schema.field(at), column)

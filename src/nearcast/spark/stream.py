@@ -6,7 +6,8 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,31 +27,28 @@ from nearcast.spark.driver.ranking import digest_of
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.included import columns_for
 from nearcast.spark.io.paths import absolute
+from nearcast.spark.lazy import lazy_frame
+from nearcast.spark.nodes import check_nodes
+from nearcast.spark.options import StreamOptions, path_of
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
+from nearcast.spark.readers.frames import as_events
 from nearcast.spark.readers.schema import updates_with
 from nearcast.spark.readers.sources import file_names
 from nearcast.spark.runner import SparkRunner
-from nearcast.spark.session import check, is_local_master, prepare
+from nearcast.spark.session import (
+    check,
+    is_local_master,
+    prepare,
+    quick_checkpoints,
+    refuse_connect,
+)
 from nearcast.spark.topk.registry import AUTO, names_in, ranker_for
 from nearcast.spark.workers import kernels
 from nearcast.spark.workers.node import NodeCache
 
 ForeachBatch = Callable[[DataFrame, int], None]
 
-
-@dataclass
-class StreamOptions:
-    """How a pipeline is run."""
-
-    workers: int | None = None
-    partitioner: str = "auto"
-    plan: Plan | None = None
-    settings: Settings | None = None
-    quarantine: str | None = None
-    step_rows: int = STEP_ROWS
-    adjust: Mode = "off"
-    adjust_bytes: float = BYTES_A_MINUTE
-    include: tuple[str, ...] = ()
+__all__ = ["StreamOptions", "match_files", "match_stream", "open_feed", "partitioners_for", "start"]
 
 
 def match_stream(
@@ -58,12 +56,12 @@ def match_stream(
     *,
     workers: int | None = None,
     partitioner: str = "auto",
-    state: str | None = None,
-    output: str | None = None,
+    state: str | Path | None = None,
+    output: str | Path | None = None,
     foreach_batch: ForeachBatch | None = None,
     plan: Plan | None = None,
     settings: Settings | None = None,
-    quarantine: str | None = None,
+    quarantine: str | Path | None = None,
     trigger: str | None = None,
     available_now: bool = False,
     adjust: Mode = "off",
@@ -74,7 +72,10 @@ def match_stream(
 
     `events` has the columns of the event log; `seq`, a growing 64-bit number, orders them. Without
     it they are ordered by `at`, then as they arrived. An event whose `seq` is not beyond all that
-    were taken before is late, or came twice, and is passed over.
+    were taken before is late, or came twice, and is passed over. Columns of types that mean the
+    same are converted (`at` as a timestamp, `id` as a whole number, structs and arrays of other
+    numbers); what cannot be, and arguments that cannot be followed, are errors before anything
+    runs. The settings of the session stay as they are.
 
     - `workers`, `partitioner`, `plan`: how subscriptions are spread; a plan made before goes first.
       A partitioner, a ranking scheme, or both as in "hybrid,shared".
@@ -91,29 +92,52 @@ def match_stream(
     - `include`: "message" gives updates the columns `text`, `point`, `region` and `properties`,
       the last three as JSON, null for what was removed; "meta" that of the subscription, as JSON.
 
-    A frame that is not streaming is matched at once, and its updates are given as a frame. For a
-    stream with `output` or `foreach_batch` the running query is given; without either, a streaming
-    frame of updates, once what was already there has been matched.
+    Gives back at once:
+
+    - for a table, a lazy frame of updates: the table is matched when rows of it are first asked
+      for, and not again. With `output` or `foreach_batch`, which take the updates, it is matched
+      before this returns; the frame reads them from `output`, and is None for a function.
+    - for a stream with `output` or `foreach_batch`, the running query, which opens the state with
+      its first batch. Without either, a streaming frame of the updates; its query is among
+      `streams.active` of the session. With `available_now` such a frame is given when all that was
+      there has been matched, so that whoever reads it finds everything.
     """
+    refuse_connect(events)
+    rows = as_events(events)
     session = events.sparkSession
-    state, output = (None if path is None else absolute(path) for path in (state, output))
-    prepare(session, state)
-    check(session)
     options = StreamOptions(
-        workers, partitioner, plan, settings, quarantine, STEP_ROWS, adjust, adjust_bytes,
-        tuple(include),
+        workers, partitioner, plan, settings, path_of("quarantine", quarantine), STEP_ROWS, adjust,
+        adjust_bytes, (include,) if isinstance(include, str) else tuple(include),
     )  # fmt: skip
+    options.check()
+    places = [path_of("state", state), path_of("output", output)]
+    state, output = (None if path is None else absolute(path) for path in places)
+    if output is not None and foreach_batch is not None:
+        raise InvalidValue("foreach_batch", foreach_batch, "either it or output, not both")
+    own = prepare(session.newSession())
+    check(own)
     if not events.isStreaming:
-        return _match_table(events, state, output, foreach_batch, options)
+        if trigger is not None or available_now:
+            name, given = ("available_now", True) if available_now else ("trigger", trigger)
+            raise InvalidValue(name, given, "none, as events is a table, which is matched once")
+        job = _TableJob(rows, own, state, output, foreach_batch, options)
+        if output is None and foreach_batch is None:
+            return lazy_frame(session, updates_with(options.include), job.run)
+        found = job.run()
+        return None if foreach_batch is not None else job.read(found)
     if state is None:
         raise InvalidValue("state", None, "a folder in which the stream finds itself again")
-    target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
-    feed = open_feed(session, state, target, foreach_batch, options)
-    query = start(events, feed.take_rows, feed, trigger, available_now)
+    if trigger is not None and available_now:
+        raise InvalidValue("trigger", trigger, "either it or available_now, not both")
+    opening = _Opening(session, own, state, output, foreach_batch, options)
+    query = start(rows, opening.take_rows, opening.state, trigger, available_now)
     if output is not None or foreach_batch is not None:
         return query
-    _wait_for_what_is_there(query)
-    return session.readStream.schema(updates_with(options.include)).parquet(str(target))
+    if available_now:
+        _wait_for_what_is_there(query)
+    # The folders of batches are a column, which Spark would only know of if there were any yet.
+    schema = f"{updates_with(options.include)}, batch int"
+    return session.readStream.schema(schema).parquet(opening.folder).drop("batch")
 
 
 def match_files(
@@ -132,44 +156,153 @@ def match_files(
     check(session)
     feed = open_feed(session, state, output, None, options or StreamOptions())
     names = file_names(session, path, files_per_batch=files_per_batch)
-    return start(names, feed.take_files, feed, trigger, available_now)
+    return start(names, feed.take_files, feed.pipeline.state, trigger, available_now)
 
 
-def _match_table(
-    events: DataFrame,
-    state: str | None,
-    output: str | None,
-    foreach_batch: ForeachBatch | None,
-    options: StreamOptions,
-) -> DataFrame | None:
-    session = events.sparkSession
-    passing = state is None
-    state = state or tempfile.mkdtemp(prefix="nearcast-")
-    target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
-    feed = open_feed(session, state, target, foreach_batch, options)
-    if passing:  # the frame of updates reads from it until the end
-        atexit.register(_forget, state, feed.pipeline.state.id)
-    if _spark_batches(feed.pipeline.state):
-        raise StateError(
-            f"{state}: belongs to a stream, which would lose count of its batches if a table came "
-            "between them; give another folder as state"
-        )
-    last = feed.pipeline.history.last
-    before = 0 if last is None else last.step
-    feed.take_rows(events, 0 if last is None else last.batch + 1)
-    if target is None:
-        return None
-    steps = range(before + 1, feed.pipeline.history.step.number + 1)
-    found = [f"{target}/batch={step}" for step in steps if feed.pipeline.has_updates(step)]
-    schema = updates_with(options.include)
-    if not found:
-        return session.createDataFrame([], schema)
-    return session.read.schema(schema).parquet(*found)
+class _TableJob:
+    """Matches a table, once."""
+
+    def __init__(
+        self,
+        events: DataFrame,
+        own: SparkSession,
+        state: str | None,
+        output: str | None,
+        foreach_batch: ForeachBatch | None,
+        options: StreamOptions,
+    ) -> None:
+        self._events = events
+        self._own = own
+        self._given = output, foreach_batch
+        self._options = options
+        self._batch: int | None = None  # known once it has been begun
+        self._before = 0
+        self._opening: _Opening | None = None
+        if state is not None:
+            self._open(state)
+
+    def _open(self, state: str) -> _Opening:
+        opening = _Opening(self._events.sparkSession, self._own, state, *self._given, self._options)
+        if _spark_batches(opening.state):
+            raise StateError(
+                f"{state}: belongs to a stream, which would lose count of its batches if a table "
+                "came between them; give another folder as state"
+            )
+        self._opening = opening
+        return opening
+
+    def run(self) -> list[str]:
+        """Match the table, and give the folders with its updates.
+
+        If it failed before, it goes on where that was cut off.
+        """
+        opening = self._opening
+        if opening is None:
+            passing = tempfile.mkdtemp(prefix="nearcast-")
+            opening = self._open(passing)
+            # frames of updates read from it until the end
+            atexit.register(_forget, passing, opening.state.id)
+        feed = opening.feed()
+        if self._batch is None:
+            last = feed.pipeline.history.last
+            self._before = 0 if last is None else last.step
+            self._batch = 0 if last is None else last.batch + 1
+        opening.take_rows(self._events, self._batch)
+        pipeline = feed.pipeline
+        steps = range(self._before + 1, pipeline.history.step.number + 1)
+        return [f"{opening.folder}/batch={step}" for step in steps if pipeline.has_updates(step)]
+
+    def read(self, found: list[str]) -> DataFrame:
+        """The updates in some folders."""
+        session, schema = self._events.sparkSession, updates_with(self._options.include)
+        if not found:
+            return session.createDataFrame([], schema)
+        return session.read.schema(schema).parquet(*found)
 
 
 def _forget(state: str, pipeline: str) -> None:
     shutil.rmtree(state, ignore_errors=True)
     NodeCache(pipeline).clear()
+
+
+class _Opening:
+    """A pipeline that is checked at once, and opened with the first batch.
+
+    Opening can take long: kernels are compiled where there are none, all that is known of a state
+    is read, and a step that was interrupted is repeated.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        own: SparkSession,
+        state: str,
+        output: str | None,
+        foreach_batch: ForeachBatch | None,
+        options: StreamOptions,
+    ) -> None:
+        self._session = session  # the user's
+        self._own = own  # with settings as the pipeline needs them
+        self._options = options
+        options.check()
+        check_nodes(own)
+        self._settings = options.settings or Settings()
+        self.state = PipelineState(absolute(state), about_settings(self._settings))
+        quarantine = None if options.quarantine is None else absolute(options.quarantine)
+        self.folder = absolute(output or f"{self.state.path.rstrip('/')}/updates")
+        self._sink: Output
+        if foreach_batch is not None:
+            call = _call(session, foreach_batch, updates_with(options.include))
+            self._sink = FunctionOutput(self.folder, call, quarantine)
+        else:
+            self._sink = FolderOutput(self.folder, quarantine, self.state.id)
+        self._feed: BatchFeed | None = None
+
+    def take_rows(self, rows: DataFrame, batch: int) -> None:
+        """Take a batch; if that fails, the pipeline is opened again for the next attempt."""
+        feed = self.feed()
+        try:
+            feed.take_rows(rows, batch)
+        except BaseException:
+            self._feed = None
+            raise
+
+    def feed(self) -> BatchFeed:
+        """The pipeline, opened if it is not yet."""
+        if self._feed is None:
+            self._feed = self._open()
+        return self._feed
+
+    def _open(self) -> BatchFeed:
+        options, session, settings = self._options, self._own, self._settings
+        kernels.build()
+        if not is_local_master(session.sparkContext.master):
+            kernels.offer(self.state.path)
+        runner = SparkRunner(session)
+        workers = options.workers or runner.tasks
+        name, scheme = partitioners_for(options.partitioner, session)
+        choose = planner(name, workers, settings)
+        if options.plan is not None:
+            given = options.plan
+
+            def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
+                del begun, texts
+                return given.changed(number=number)
+
+        scheme = ranker_for(scheme, settings.window, workers)
+        ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
+        pipeline = Pipeline(
+            self.state, settings, choose, self._sink, runner, None,
+            Allowance(options.adjust_bytes), Balancer(options.adjust), ranking,
+            columns_for(options.include),
+        )  # fmt: skip
+        if isinstance(self._sink, FolderOutput):
+            self._sink.check(pipeline.begun)
+        standing = pipeline.history.plan
+        if standing is not None and not _same(self.state, standing, options.plan, name, workers):
+            pipeline.replan()
+        pipeline.resume()
+        return BatchFeed(pipeline, options.step_rows)
 
 
 def open_feed(
@@ -180,47 +313,7 @@ def open_feed(
     options: StreamOptions,
 ) -> BatchFeed:
     """Open the pipeline of a state, made new or found again."""
-    state = absolute(state)
-    output = None if output is None else absolute(output)
-    quarantine = None if options.quarantine is None else absolute(options.quarantine)
-    settings = options.settings or Settings()
-    included = columns_for(options.include)
-    if options.workers is not None and options.workers < 1:
-        raise InvalidValue("workers", options.workers, "a whole number from 1 on")
-    kernels.build()
-    if not is_local_master(session.sparkContext.master):
-        kernels.offer(state)
-    runner = SparkRunner(session)
-    workers = options.workers or runner.tasks
-    name, scheme = partitioners_for(options.partitioner, session)
-    kept = PipelineState(state, _about(settings))
-    sink: Output
-    if foreach_batch is not None:
-        call = _call(session, foreach_batch, updates_with(options.include))
-        sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, quarantine)
-    else:
-        sink = FolderOutput(str(output), quarantine, kept.id)
-    choose = planner(name, workers, settings)
-    if options.plan is not None:
-        given = options.plan
-
-        def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
-            del begun, texts
-            return given.changed(number=number)
-
-    balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
-    scheme = ranker_for(scheme, settings.window, workers)
-    ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
-    pipeline = Pipeline(
-        kept, settings, choose, sink, runner, None, allowance, balancer, ranking, included
-    )
-    if isinstance(sink, FolderOutput):
-        sink.check(pipeline.begun)
-    standing = pipeline.history.plan
-    if standing is not None and not _same(kept, standing, options.plan, name, workers):
-        pipeline.replan()
-    pipeline.resume()
-    return BatchFeed(pipeline, options.step_rows)
+    return _Opening(session, session, state, output, foreach_batch, options).feed()
 
 
 def _same(
@@ -252,7 +345,8 @@ def partitioners_for(name: str, session: SparkSession) -> tuple[str, str]:
     return boolean, ranked
 
 
-def _about(settings: Settings) -> dict[str, Any]:
+def about_settings(settings: Settings) -> dict[str, Any]:
+    """What of the settings belongs to a state."""
     analyser, history = settings.analyser, settings.history
     about: dict[str, Any] = {
         "stemmer": analyser.stemmer,
@@ -283,13 +377,13 @@ def _call(
 def start(
     frame: DataFrame,
     take: Callable[[DataFrame, int], None],
-    feed: BatchFeed,
+    state: PipelineState,
     trigger: str | None,
     available_now: bool,
 ) -> StreamingQuery:
     """Start the query that feeds a pipeline."""
-    state = feed.pipeline.state
-    last = feed.pipeline.history.last
+    steps = state.commits()
+    last = state.commit(steps[-1]) if steps else None
     if last is not None and last.batch > max(_spark_batches(state), default=-1):
         raise StateError(
             f"{state.path}: its last step has events of batch {last.batch}, which the folder "
@@ -305,7 +399,8 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+    with quick_checkpoints(frame.sparkSession, state.path):
+        return writer.start()
 
 
 def _spark_batches(state: PipelineState) -> list[int]:

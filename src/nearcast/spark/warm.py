@@ -119,7 +119,7 @@ def _warm_ranking() -> None:
             reading = registrar.read(some, np.arange(first, first + len(some)))
             messages = arrivals(reading, 0, slides=True)
             shard.apply(RankedStep(messages, reading.log, everything, none))
-            buckets_of(reading.events["id"].combine_chunks())
+            buckets_of(some["id"].combine_chunks())
             shard = holders.attach(memory, shard.describe())
         del shard
 

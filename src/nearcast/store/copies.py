@@ -26,7 +26,7 @@ def back_up(data: Path, files: Iterable[Path], target: Path) -> None:
     """Copy files of a folder in use to a new folder, with a manifest."""
 
     def fill(folder: Path) -> None:
-        _write_manifest(folder, None)  # nobody takes what was not finished for a copy
+        _write_manifest(folder, None)  # an unfinished folder must not pass for a copy
         for path in files:
             place = folder / path.relative_to(data)
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -26,6 +26,11 @@ class FileLock:
         self.is_new = not place.exists()
         try:
             self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{given}: cannot be opened for writing ({error.strerror}: {given.parent}); "
+                "make that folder first"
+            ) from None
         except OSError as error:
             raise StoreError(
                 f"{given}: cannot be opened for writing ({error.strerror}: {place.name}); "

@@ -71,7 +71,7 @@ class Store:
             if not self._lock.is_new and path.exists() and not path.stat().st_size:
                 raise DamagedStoreError(
                     f"{path}: is empty, and was not before: it is damaged; restore it from a "
-                    "backup, or remove it to begin anew"
+                    "backup, or remove it to start over"
                 )
             check_sums(path)
             self._connection = open_writer(path)

@@ -19,8 +19,10 @@ _CACHED_QUERIES = 4096
 _WORTH_CACHING = 100  # characters; what is shorter is parsed in little more than a look-up takes
 
 _PIECE = re.compile(r'[()"]|[^\s()"]+')
-_SMALL_OPERATOR = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?<![^\s()])(?P<word>and|or|not)(?![^\s()])', re.DOTALL
+_DOUBTFUL = re.compile(
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?<![^\s()])(?:(?P<word>and|or|not)(?![^\s()])|'
+    r"(?P<name>[^\W\d][\w.-]*+)\s*+(?P<sign>[<>]=?|==?)\s*+(?P<value>[^\s()\"]++))",
+    re.DOTALL,
 )
 
 
@@ -90,14 +92,25 @@ def parse_bag(text: str, analyser: Analyser = DEFAULT) -> tuple[str, ...]:
 
 
 def hints(text: str) -> tuple[str, ...]:
-    """Point out what a query may not mean: operators in small letters, which are plain words."""
+    """Point out what a query may not mean.
+
+    Operators in small letters are plain words, and comparisons without a colon only separate words.
+    """
     found = []
-    for match in _SMALL_OPERATOR.finditer(text):
+    for match in _DOUBTFUL.finditer(text):
         word, before, after = match["word"], text[: match.start()], text[match.end() :]
         if word and after.strip() and (before.strip() or word == "not"):
             found.append(
                 f"{word!r} at position {match.start()} is an ordinary word; "
                 f"the operator is {word.upper()}, in capitals"
+            )
+        name = match["name"]
+        if name:
+            sign = match["sign"] if match["sign"][0] in "<>" else ""
+            meant = f"{name}:{sign}{match['value']}"
+            found.append(
+                f"{match['sign']!r} at position {match.start('sign')} only separates two words; "
+                f"what asks for a property is {meant}"
             )
     return tuple(found)
 

@@ -84,7 +84,8 @@ class _Stream:
         )
         self._feed = open_feed(session, str(work / "state"), str(work / "output"), None, options)
         self._feed.pipeline.listeners.append(self._reports.append)
-        return start(file_names(session, files), self._feed.take_files, self._feed, None, False)
+        names, kept = file_names(session, files), self._feed.pipeline.state
+        return start(names, self._feed.take_files, kept, None, False)
 
     @property
     def searching(self) -> bool:

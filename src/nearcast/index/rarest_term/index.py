@@ -50,6 +50,7 @@ from nearcast.index.rarest_term._layout import (
     RECORDS,
     RUNS,
     USED,
+    RarestTermArrays,
     empty_state,
     grown,
     make_state,
@@ -231,6 +232,11 @@ class RarestTerm:
         found = scratch.match_point(match_batch, self._state, table.parts, shapes, terms, lon, lat)
         self._work.give_back(scratch)
         return found
+
+    @property
+    def arrays(self) -> RarestTermArrays:
+        """The arrays as they are now; another object once one of them was replaced."""
+        return self._state
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""

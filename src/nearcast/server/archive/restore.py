@@ -124,7 +124,7 @@ def _repeat(engine: Engine, some: list[ArchivedCommit]) -> None:
 
 
 def _check_gap(name: str, position: int, at: float, following: ArchiveChain) -> None:
-    """Refuse a time of which nobody knows what had been committed by then."""
+    """Refuse a time for which it is unknown what had been committed."""
     head = following.head()
     if head.position > position:
         raise StoreError(

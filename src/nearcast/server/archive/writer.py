@@ -73,7 +73,7 @@ class CommitBuffer:
                 self._drop_all()
 
     def lose(self) -> None:
-        """Note that there were commits which nobody can add."""
+        """Note that commits are missing which cannot be added later."""
         with self._lock:
             self._drop_all()
 

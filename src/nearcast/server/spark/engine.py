@@ -117,7 +117,7 @@ class _UnrankedWindow(PlainRankings):
         return []
 
     def _leave(self, some: Iterable[ArrivedMessage]) -> None:
-        deque(some, maxlen=0)  # nobody ranks them
+        deque(some, maxlen=0)  # they are not ranked
 
     def best(self, id: str) -> Results:
         """The results of one that is there, best first, from the window as it is now."""

@@ -87,7 +87,7 @@ class Follower:
         """Wait until all tenants are as far as given, and return whether they are."""
 
         def there() -> bool:
-            # A tenant that nobody has copied yet has no numbers: its position is 0.
+            # A tenant that was never copied has no numbers: its position is 0.
             places = self.places
             return all(
                 name in places and places[name].own >= max(position, 1)

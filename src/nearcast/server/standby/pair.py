@@ -149,7 +149,7 @@ class ServerPair:
     async def activate(self, tenant: Tenant) -> None:
         """Begin the term in a tenant of a primary; deliver for its webhooks once that is checked.
 
-        A tenant that nobody followed has no terms, and gets none.
+        A tenant that was never followed has no terms, and gets none.
         """
         role = self._role
         term = role.record.term

@@ -58,8 +58,8 @@ class ServerRole:
             return None
         except (OSError, ValueError) as error:
             raise DamagedStoreError(
-                f"{self._path}: cannot be read ({error}); without it nobody knows whether this "
-                "server was replaced. If it was not, remove the file"
+                f"{self._path}: cannot be read ({error}); it says whether this server was "
+                "replaced by its standby. If it was not, remove the file"
             ) from None
 
     def assume(self, **fields: object) -> None:

@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.arrays.types import Int64s
 from nearcast.partition.adjust.versions import differing
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
+from nearcast.partition.sample import SampleMessages
 from nearcast.spark.driver.adjusting import Allowance, Pace, PlanTransition
 from nearcast.spark.driver.balancing import Balancer
 from nearcast.spark.driver.carrying import Carried
 from nearcast.spark.driver.history import History
-from nearcast.spark.driver.loads import MOST_OF_A_STEP, LoadCounters
+from nearcast.spark.driver.loads import LoadCounters
+from nearcast.spark.operations import boxes_in
+from nearcast.spark.packed import StepEvents
 from nearcast.spark.reports.report import Advice, Moved, WorkerReport
-from nearcast.spark.workers.messages import boxes_of_messages, messages_of
+from nearcast.spark.workers.messages import cut_in_two
 
 
 class Adjuster:
@@ -79,8 +81,7 @@ class Adjuster:
 
     def measure(
         self,
-        events: pa.Table,
-        seq: Int64s,
+        events: StepEvents,
         messages: npt.NDArray[np.bool_],
         workers: list[WorkerReport],
     ) -> None:
@@ -97,13 +98,9 @@ class Adjuster:
             ]
         if plan is None or census is None:
             return
-        boxes = boxes_of_messages(events, messages)
+        boxes = cut_in_two(events.places[messages])
         census.came(boxes)
-        which = np.flatnonzero(messages)
-        chosen = np.zeros(len(messages), np.bool_)
-        chosen[which[evenly(len(which), MOST_OF_A_STEP)]] = True
-        sample = messages_of(events, seq, chosen, self._history.settings.analyser)
-        self._loads.observe(plan, time.time(), workers, boxes, sample)
+        self._loads.observe(plan, time.time(), workers, boxes, _messages_in(events.sample))
         self._loads.write()
 
     def advice(self) -> Advice | None:
@@ -135,3 +132,10 @@ class Adjuster:
         live = self._history.booleans
         some = live[evenly(len(live), most)]
         return self._history.registrar.known.kept(some), len(live)
+
+
+def _messages_in(sample: pa.Table) -> SampleMessages:
+    lists = sample["terms"].combine_chunks()
+    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
+    terms = lists.values.to_numpy()[starts[0] : starts[-1]]
+    return SampleMessages(boxes_in(sample), starts - starts[0], terms)

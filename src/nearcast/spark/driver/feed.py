@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.spark.driver.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.io.paths import is_local, local_path
-from nearcast.spark.readers.landing import land_file, land_rows
+from nearcast.spark.readers.landing import land_file, land_rows, number_rows
 from nearcast.spark.readers.slices import SEQ, EventFile, Slice
 
 _LANDED = "path string"
+_LANDED_ROWS = "path string, times binary"
+_PARQUET = ".parquet"
 RANKED_STEP_ROWS = 50_000
 """The same with top-k subscriptions, with which a step takes many times as long."""
 
@@ -74,13 +79,41 @@ class BatchFeed:
         folder = self._folder(batch)
         self._inbox.remove(f"{batch:09}")
         numbered = SEQ in rows.columns
-        first = None if numbered else self.pipeline.next_seq
-        frame = rows if numbered else rows.coalesce(1)
-        landed = frame.mapInArrow(_row_lander(folder, first), _LANDED).collect()
-        files = [EventFile.look(path) for path in sorted(row.path for row in landed)]
-        slices = [each for file in files if file is not None for each in file.slices(None)]
+        landed = rows.mapInArrow(_row_lander(folder, numbered), _LANDED_ROWS).collect()
+        times = {row.path: np.frombuffer(row.times) for row in landed}
+        paths = sorted(times)
+        if not numbered:
+            runs = [times[path] for path in paths]
+            paths = self._numbered(rows.sparkSession, paths, runs)
+        seq = self.pipeline.next_seq
+        slices: list[Slice] = []
+        for file in map(EventFile.look, paths):
+            assert file is not None  # noqa: S101 - it was just written
+            slices += file.slices(None if file.numbered else seq)
+            seq += sum(file.groups)
         if slices:
             self.pipeline.step(batch, slices)
+
+    def _numbered(
+        self, session: SparkSession, paths: list[str], times: Sequence[Floats]
+    ) -> list[str]:
+        """Give the files in which rows of several partitions are in the order of their times.
+
+        Where one file ends before the next begins, they are in order as they are. Otherwise tasks
+        write them again with numbers, of which the driver knows only the times.
+        """
+        ends = [run[[0, -1]] for run in times]
+        if all(one[1] <= other[0] for one, other in pairwise(ends)):
+            return paths
+        order = np.argsort(np.concatenate(times), kind="stable")
+        seq = np.empty(len(order), np.int64)
+        seq[order] = np.arange(self.pipeline.next_seq, self.pipeline.next_seq + len(order))
+        edges = np.cumsum([0, *map(len, times)]).tolist()
+        numbers = [seq[start:stop] for start, stop in pairwise(edges)]
+        targets = [path.replace(_PARQUET, f"-numbered{_PARQUET}") for path in paths]
+        job = _row_numberer(list(zip(paths, targets, numbers, strict=True)))
+        session.range(0, len(paths), 1, len(paths)).mapInArrow(job, _LANDED).collect()
+        return targets
 
     def _take(self, files: Sequence[EventFile], batch: int) -> None:
         done = {(each.path, each.first) for each in self.pipeline.done(batch)}
@@ -153,12 +186,24 @@ def _file_lander(pairs: list[tuple[str, str]]) -> Any:
     return run
 
 
-def _row_lander(folder: str, first: int | None) -> Any:
+def _row_lander(folder: str, numbered: bool) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         number = context.partitionId() if context else 0
-        target = f"{folder}/{number:06}.parquet"
-        if land_rows(batches, target, first):
-            yield pa.RecordBatch.from_pydict({"path": [target]})
+        target = f"{folder}/{number:06}{_PARQUET}"
+        times = land_rows(batches, target, numbered=numbered)
+        if len(times):
+            yield pa.RecordBatch.from_pydict({"path": [target], "times": [times.tobytes()]})
+
+    return run
+
+
+def _row_numberer(files: list[tuple[str, str, Int64s]]) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                path, target, seq = files[number]
+                number_rows(path, target, seq)
+                yield pa.RecordBatch.from_pydict({"path": [target]})
 
     return run

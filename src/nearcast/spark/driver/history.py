@@ -52,7 +52,8 @@ from nearcast.spark.operations import (
     ranks,
     unranked,
 )
-from nearcast.spark.registrar import Reading, Registrar, hash_ids
+from nearcast.spark.reading import hash_ids
+from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.workers.node import LogStep
 
 FIRST = LogStep(0, "start")
@@ -204,11 +205,13 @@ class History:
                 f"{name}, or what belongs to it, is damaged, and the events it was made from are "
                 f"gone ({error}); restore one of them, or start again with an empty folder as state"
             ) from None
-        if self.state.write_log(commit.step, reading.log) != commit.log:
+        sums, written = self.state.write_log(commit.step, reading.log)
+        if sums != commit.log:
             raise SourceError(
                 f"{name}: damaged, and the events it was made from have changed since; restore one "
                 "of them, or start again with an empty folder as state"
             )
+        self.registrar.settle(written)
         self.uneven = commit.uneven
         self.keep_messages(commit.step, reading)
         return reading.log
@@ -405,7 +408,8 @@ class History:
         """Write a base, so that older logs are no longer needed."""
         begun = self.registrar.definitions(self.live)
         self._write_base(begun)
-        self.registrar.start_from(begun)
+        written = self.state.read_definitions(self.step.number)
+        self.registrar.start_from(begun if written is None else written)
         self.recent.keep_whole(self.step.number, self.registrar.ledger.recent())
         assert self.last is not None  # noqa: S101 - there is a step
         self.state.forget_commits(self.last.step, self.last.batch)

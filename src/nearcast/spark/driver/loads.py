@@ -24,7 +24,6 @@ from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.state import PipelineState, packed
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal
-from nearcast.spark.workers.messages import MessageBatch
 
 MOST_OF_A_STEP = 5_000
 """At most how many messages of a step are kept, evenly spread over it."""
@@ -106,7 +105,7 @@ class LoadCounters:
         at: float,
         workers: Sequence[WorkerReport],
         boxes: Floats,
-        sample: MessageBatch | None,
+        sample: SampleMessages | None,
     ) -> None:
         """Count a step: what its workers did, where its messages were, and some of those."""
         self._at = max(at, self._at)
@@ -129,8 +128,7 @@ class LoadCounters:
         count_cells(plan.grid, boxes, came)
         self.cells.add(self._at, messages=came.astype(np.float64))
         if sample is not None:
-            fresh = SampleMessages(sample.messages.boxes, *sample.messages.texts)
-            self._recent.append(_Some(self._at, self._step, len(boxes), fresh))
+            self._recent.append(_Some(self._at, self._step, len(boxes), sample))
             self._forget()
 
     def _forget(self) -> None:

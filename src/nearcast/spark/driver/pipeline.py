@@ -1,24 +1,24 @@
 """The driver of a pipeline: takes files of events, step by step, each exactly once.
 
-    events -> registrar (driver) -> log -> shards
+    events -> readers -> registrar (driver) -> log -> shards
            -> dispatcher -> workers -> update files -> commit
 
-A step is read, decided and logged by the driver; tasks bring their shards up to it, match, and
-write files; then the files become part of the output and the step is committed. Whatever is cut off
-before the commit is done again from the same events and comes to the same result.
+A step is read by tasks, and decided and logged by the driver; tasks bring their shards up to it,
+match, and write files; then the files become part of the output and the step is committed. Whatever
+is cut off before the commit is done again from the same events and comes to the same result.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Int64s
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.events.parquet import table_rows
@@ -29,14 +29,18 @@ from nearcast.spark.driver.adjuster import Adjuster
 from nearcast.spark.driver.adjusting import Allowance
 from nearcast.spark.driver.balancing import Balancer
 from nearcast.spark.driver.history import History, Upkeep, next_step
+from nearcast.spark.driver.loads import MOST_OF_A_STEP
 from nearcast.spark.driver.placing import PlacedStep, asked
 from nearcast.spark.driver.planning import is_blind, make_plan
 from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import Commit, Pending, PipelineState
+from nearcast.spark.events import NORMAL
 from nearcast.spark.included import has_messages
 from nearcast.spark.io.sink import RefusedEvent
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
-from nearcast.spark.readers.slices import ALL_COLUMNS, Slice
+from nearcast.spark.packed import ReadingOptions, ReadInput, StepEvents
+from nearcast.spark.readers.slices import ALL_COLUMNS, MESSAGE_COLUMNS, Slice
+from nearcast.spark.reading import dealt_slices, pack_events, read_slices
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.reports.report import (
     BatchReport,
@@ -64,16 +68,25 @@ class Output(Protocol):
         ...
 
 
-@dataclass
-class _Loaded:
-    """The events of a step, in order, and the place of each in its slice."""
+class _LoadedStep:
+    """The events of a step as they were read, and the slices that they are in."""
 
-    events: pa.Table
-    seq: Any
-    slices: Sequence[Slice]
-    order: Any  # of the rows as read, those that are new, by sequence number
-    starts: Any  # the row as read with which each slice begins
-    late: int
+    def __init__(self, slices: Sequence[Slice], events: StepEvents) -> None:
+        self.slices = slices
+        self.events = events
+        rows = np.array([each.rows for each in slices], np.int64)
+        self.starts: Int64s = np.cumsum(rows) - rows
+        """The row as read with which each slice begins."""
+
+    def given(self, some: Int64s, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
+        """Some events as they were given; their slices are read again."""
+        rows = self.events.rows[some]
+        found = np.searchsorted(self.starts, rows, side="right") - 1
+        needed, which = np.unique(found, return_inverse=True)
+        tables = [self.slices[number].read(columns)[0] for number in needed.tolist()]
+        sizes = np.array([len(table) for table in tables], np.int64)
+        place = (np.cumsum(sizes) - sizes)[which] + rows - self.starts[found]
+        return pa.concat_tables([NORMAL.empty_table(), *tables]).take(pa.array(place))
 
 
 class Pipeline:
@@ -175,9 +188,9 @@ class Pipeline:
         history = self.history
         number = history.step.number + 1
         given = [each.to_json() for each in slices]
-        loaded = self._load(slices, self.next_seq)
+        loaded = self._read(number, slices)
         clock.lap("read")
-        reading = history.registrar.read(loaded.events, loaded.seq)
+        reading = history.registrar.decide(loaded.events, loaded.given)
         history.note(reading)
         self.state.write_pending(Pending(number, batch, given))
         clock.lap("decide")
@@ -185,7 +198,8 @@ class Pipeline:
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
-        sums = self.state.write_log(number, reading.log)
+        sums, written = self.state.write_log(number, reading.log)
+        history.registrar.settle(written)
         carried = self.adjuster.take_over()
         step = next_step(history.step, sums, None if carried is None else history.plan.number)
         placed = history.placed(reading.log, reading.changes, carried)
@@ -219,7 +233,7 @@ class Pipeline:
         refused = self._refused(loaded, reading)
         self._output.commit(number, [each.name for each in done if each.name], refused)
         subscriptions, rankings = history.count(reading.log), history.count_ranked(reading.log)
-        next_seq = max(self.next_seq, int(loaded.seq[-1]) + 1 if len(loaded.seq) else 0)
+        next_seq = max(self.next_seq, int(reading.seq[-1]) + 1 if len(reading.seq) else 0)
         now = history.registrar.ledger.now
         commit = Commit(
             number, step.key, batch, history.plan.number, next_seq,
@@ -230,7 +244,7 @@ class Pipeline:
         self.state.write_commit(commit)
         clock.lap("commit")
         workers = _summaries(history.plan, reports, placed)
-        self.adjuster.measure(loaded.events, loaded.seq, reading.messages, workers)
+        self.adjuster.measure(loaded.events, reading.messages, workers)
         history.done(commit, reading.log, step.key)
         lasting = int((reading.log["kind"].to_numpy() == LASTING).sum())
         operations = len(reading.log)
@@ -238,17 +252,18 @@ class Pipeline:
             history.forget_versions()
             operations += carried.subscriptions + carried.messages
         self._after(number, work, history.plan, operations, reports)
+        self.state.forget_reading(number)
         clock.lap("keep")
         report = BatchReport(
             batch=number,
             plan=history.plan.number,
-            events=len(loaded.order),
+            events=len(loaded.events),
             messages=int(reading.messages.sum()),
             operations=len(reading.log) - lasting,
             updates=commit.updates,
             refused=len(refused),
             seconds=clock.seconds,
-            late=loaded.late,
+            late=loaded.events.late,
             subscriptions=subscriptions,
             lasting=lasting,
             active=history.active,
@@ -274,63 +289,61 @@ class Pipeline:
         """Make another plan with the next messages, and switch to it."""
         self._replan = True
 
-    def _load(self, slices: Sequence[Slice], first: int) -> _Loaded:
-        tables, seqs, starts, rows = [], [], [], 0
-        for each in slices:
-            table, seq = each.read(ALL_COLUMNS)
-            tables.append(table)
-            seqs.append(seq)
-            starts.append(rows)
-            rows += len(seq)
-        events = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
-        seq = np.concatenate(seqs)
-        order, late = np.arange(rows), 0
-        if any(each.seq is None for each in slices):
-            order = np.argsort(seq, kind="stable")
-            ascending = seq[order]
-            fresh = ascending >= first
-            fresh[1:] &= ascending[1:] != ascending[:-1]
-            order, late = order[fresh], int(rows - fresh.sum())
-            events, seq = events.take(pa.array(order)), seq[order]
-        return _Loaded(events, seq, slices, order, np.array(starts), late)
+    def _read(self, step: int, slices: Sequence[Slice]) -> _LoadedStep:
+        """Have the events of a step read by tasks."""
+        history = self.history
+        parts = dealt_slices(slices, self._runner.tasks)
+        measured = self._replan or history.plan is None or history.census is not None
+        wanted = ReadingOptions(
+            places=measured,
+            sample=-(-MOST_OF_A_STEP // len(parts)) if measured else 0,
+            texts=None if history.ranked else self.settings.window.count,
+        )
+        work = ReadInput(
+            state=self.state.path,
+            folder=self.state.reading(step),
+            settings=replace(self.settings, history=None),  # which may be large, and is not needed
+            parts=parts,
+            wanted=wanted,
+        )
+        self._runner.read(work)
+        first = self.next_seq if any(each.seq is None for each in slices) else None
+        return _LoadedStep(slices, StepEvents(work.packed(self.state.files), first))
 
     def _matches_any(self, reading: Reading) -> bool:
         """Whether there is any boolean subscription for the messages of a step."""
         return bool(len(self.history.booleans) or begins(unranked(reading.log)).any())
 
-    def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[EventSlice]]:
+    def _parts(self, loaded: _LoadedStep, reading: Reading) -> list[list[EventSlice]]:
         """Assign the slices to tasks, with the rows that each must leave out."""
-        rows = sum(each.rows for each in loaded.slices)
+        rows, order = loaded.events.read, loaded.events.rows
         messages = np.zeros(rows, np.bool_)
-        messages[loaded.order[reading.matched]] = True
+        messages[order[reading.matched]] = True
         refused = np.ones(rows, np.bool_)
-        refused[loaded.order] = (reading.verdict != FINE) | (reading.old != NOTHING)
+        refused[order] = (reading.verdict != FINE) | (reading.old != NOTHING)
         out = refused & ~messages
         times = None
         if "at" in self._include:
             times = np.zeros(rows)
-            times[loaded.order] = reading.times
-        count = min(self._runner.tasks, len(loaded.slices))
-        edges = np.linspace(0, len(loaded.slices), count + 1).round().astype(int)
-        parts = []
-        for start, stop in pairwise(edges.tolist()):
-            parts.append(
-                [
-                    EventSlice(
-                        each,
-                        np.flatnonzero(out[begin : begin + each.rows]),
-                        None if times is None else times[begin : begin + each.rows],
-                    )
-                    for each, begin in zip(
-                        loaded.slices[start:stop], loaded.starts[start:stop].tolist(), strict=True
-                    )
-                ]
-            )
-        return parts
+            times[order] = reading.times
+        starts = iter(loaded.starts.tolist())
 
-    def _make_plan(self, loaded: _Loaded, reading: Reading) -> None:
+        def matched(each: Slice, begin: int) -> EventSlice:
+            part = slice(begin, begin + each.rows)
+            return EventSlice(
+                each, np.flatnonzero(out[part]), None if times is None else times[part]
+            )
+
+        return [
+            [matched(each, next(starts)) for each in some]
+            for some in dealt_slices(loaded.slices, self._runner.tasks)
+        ]
+
+    def _make_plan(self, loaded: _LoadedStep, reading: Reading) -> None:
         """Make a plan from the current subscriptions and the messages of a step."""
-        texts = messages_of(loaded.events, loaded.seq, reading.messages, self.settings.analyser)
+        which = np.flatnonzero(reading.messages)
+        some, every = loaded.given(which, MESSAGE_COLUMNS), np.ones(len(which), np.bool_)
+        texts = messages_of(some, reading.seq[which], every, self.settings.analyser)
         begun = begun_in(unranked(reading.log))
         standing = self.history.registrar.definitions(self.history.booleans)
         number = max(self.state.plans(), default=0) + 1
@@ -340,12 +353,14 @@ class Pipeline:
         self._saved = {}
         self._replan = is_blind(plan)
 
-    def _refused(self, loaded: _Loaded, reading: Reading) -> list[RefusedEvent]:
+    def _refused(self, loaded: _LoadedStep, reading: Reading) -> list[RefusedEvent]:
+        rows = np.array([refusal.row for refusal in reading.refusals], np.int64)
+        if not len(rows):
+            return []
+        given = loaded.given(rows)
         return [
-            RefusedEvent(
-                int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row)
-            )
-            for refusal in reading.refusals
+            RefusedEvent(int(reading.seq[refusal.row]), refusal.error, _given(given, at))
+            for at, refusal in enumerate(reading.refusals)
         ]
 
     def _after(
@@ -364,8 +379,11 @@ class Pipeline:
             self._saved = {name: at for name, at in self._saved.items() if at >= step}
 
     def _reread(self, commit: Commit, registrar: Registrar, first: int) -> Reading:
-        loaded = self._load([Slice(**each) for each in commit.slices], first)
-        return registrar.read(loaded.events, loaded.seq)
+        slices = [Slice(**each) for each in commit.slices]
+        packed = [pack_events(*read_slices(slices), self.settings)]
+        numbered = any(each.seq is None for each in slices)
+        loaded = _LoadedStep(slices, StepEvents(packed, first if numbered else None))
+        return registrar.decide(loaded.events, loaded.given)
 
 
 def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> list[WorkerReport]:

@@ -12,6 +12,7 @@
     definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
                          are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
+    reading/S            the events of step S as readers packed them, until it is committed
     pending.json         the events of the step that was begun last
     commits/S.json       step S is done; written last
     reports/S.json       what step S did, only to be looked at
@@ -48,6 +49,7 @@ when the messages of the window end, and the fourth knew neither the messages th
 ends before its time."""
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
+_READING = "reading"
 
 
 @dataclass
@@ -155,9 +157,16 @@ class PipelineState:
         except (SourceError, ValueError, TypeError):
             return None
 
-    def write_log(self, step: int, log: pa.Table) -> list[int]:
-        """Write what began and ended in a step; give size and checksum."""
-        return self._write(f"log/{step:09}.arrow", [log], LOG)
+    def write_log(self, step: int, log: pa.Table) -> tuple[list[int], pa.Table]:
+        """Write what began and ended in a step; give size and checksum, and the log as written.
+
+        That is mapped, if the state is on this machine.
+        """
+        name, data = f"log/{step:09}.arrow", packed([log], LOG)
+        self.files.write(name, data)
+        written = self.files.map(name) if self.files.local is not None else data
+        with pa.ipc.open_file(written) as reader:
+            return [len(data), zlib.crc32(data)], reader.read_all()
 
     def read_log(self, step: int, expected: list[int]) -> pa.Table | None:
         """The log of a step, or None if it is not what was written."""
@@ -285,8 +294,17 @@ class PipelineState:
             if plan not in but and plan < max(but):
                 self.files.remove(f"plans/{plan}.plan")
 
+    def reading(self, step: int) -> str:
+        """The folder for what readers make of the events of a step."""
+        return f"{_READING}/{step:09}"
+
+    def forget_reading(self, step: int) -> None:
+        """Remove what readers made of a step that is committed."""
+        self.files.remove(self.reading(step))
+
     def sweep(self) -> None:
-        """Remove what a crash has left of files that were being written."""
+        """Remove what a crash has left of files that were being written, or read."""
+        self.files.remove(_READING)
         folders = ["", "commits", "log", "window", "messages", "definitions", "plans"]
         folders += [f"routed/{plan}" for plan in self.files.names("routed")]
         for folder in folders:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import SourceError
-from nearcast.events.flat import points_of
 from nearcast.spark.deciding import FINE
 from nearcast.spark.io.files import Files
 from nearcast.spark.ledger import Ledger
@@ -188,19 +187,10 @@ def arrivals(reading: Reading, first: int, slides: bool, uneven: bool = False) -
             moved &= reading.verdict == FINE
         wanted |= moved
     rows = np.flatnonzero(wanted)
-    names = ["id", "text", "point", "properties"]
-    some = reading.events.select(names).take(pa.array(rows)).combine_chunks()
-    points = _points(some["point"].combine_chunks())
+    some = reading.texts(rows)
     columns = [
         reading.number[rows], reading.seq[rows], reading.times[rows], reading.first[rows],
-        reading.again[rows], some["id"], some["text"], points[:, 0], points[:, 1],
+        reading.again[rows], some["id"], some["text"], some["lon"], some["lat"],
         reading.ttl[rows], some["properties"], reading.taken[rows],
     ]  # fmt: skip
     return pa.table(columns, schema=MESSAGES)
-
-
-def _points(column: pa.ListArray) -> Floats:
-    flat = column.flatten()
-    if len(flat) == 2 * len(column):  # all rows are messages with a point
-        return np.asarray(flat.to_numpy(), np.float64).reshape(-1, 2)
-    return points_of(column)[0]

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.errors import NearcastError
+from nearcast.arrays.types import Floats, Int64s
+from nearcast.errors import NearcastError, SourceError
 from nearcast.events import event_from_json
 from nearcast.events.log import Record, open_log
 from nearcast.events.parquet import table_rows
@@ -24,6 +25,8 @@ from nearcast.spark.events import NORMAL, table_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.paths import is_local, local_path, open_file
 from nearcast.spark.readers.slices import SEQ
+
+_NUMBERED = NORMAL.append(pa.field(SEQ, pa.int64()))
 
 GROUP = 1 << 16
 """Rows of a row group, which is what one task reads."""
@@ -52,39 +55,40 @@ def _tables(records: Iterable[Record]) -> Iterator[pa.Table]:
     yield table_of(some)
 
 
-def land_rows(batches: Iterable[pa.RecordBatch], target: str, first: int | None) -> int:
-    """Bring rows of a frame into the normal form; give how many there were.
+def land_rows(batches: Iterable[pa.RecordBatch], target: str, *, numbered: bool) -> Floats:
+    """Bring rows of a frame into the normal form; give the times by which they are ordered.
 
-    Rows carry their own `seq`, or else all of them come here and are numbered from `first` on, by
-    their times and then as they arrived.
+    Rows carry their own `seq`, or else are put in the order of their times, and those without one
+    after the row they came after.
     """
     tables = [pa.Table.from_batches([batch]) for batch in batches]
-    landed = [_landed(table, first is None) for table in tables]
-    schema = NORMAL.append(pa.field(SEQ, pa.int64()))
-    whole = pa.concat_tables([schema.empty_table(), *landed])
-    if first is not None and len(whole):
-        whole = _numbered(whole, first)
-    _write(target, [whole], schema)
-    return len(whole)
-
-
-def _landed(table: pa.Table, own_seq: bool) -> pa.Table:
-    landed = table_of(_records(table, 0))
-    if own_seq:
-        seq = table[SEQ].combine_chunks().cast(pa.int64())
-    else:
-        seq = pa.nulls(len(table), pa.int64())
-    return landed.append_column(SEQ, seq)
-
-
-def _numbered(table: pa.Table, first: int) -> pa.Table:
-    """Put rows in the order of their times, those without one after the row they came after."""
-    at = table["at"].to_numpy(zero_copy_only=False)
+    if numbered:
+        whole = pa.concat_tables([_NUMBERED.empty_table(), *map(_with_seq, tables)])
+        _write(target, [whole], _NUMBERED)
+        return np.zeros(len(whole))
+    whole = pa.concat_tables(
+        [NORMAL.empty_table(), *(table_of(_records(table, 0)) for table in tables)]
+    )
+    at = whole["at"].to_numpy()
     known = np.maximum.accumulate(np.where(np.isnan(at), -1, np.arange(len(at))))
     times = np.where(known < 0, -np.inf, at[known])
-    table = table.take(pa.array(np.argsort(times, kind="stable")))
-    seq = pa.array(np.arange(first, first + len(table)))
-    return table.set_column(table.column_names.index(SEQ), SEQ, seq)
+    order = np.argsort(times, kind="stable")
+    _write(target, [whole.take(pa.array(order))], NORMAL)
+    return times[order]
+
+
+def _with_seq(table: pa.Table) -> pa.Table:
+    seq = table[SEQ].combine_chunks().cast(pa.int64())
+    if seq.null_count:
+        raise SourceError("seq: null in a row; number every row, or leave the column out")
+    return table_of(_records(table, 0)).append_column(SEQ, seq)
+
+
+def number_rows(path: str, target: str, seq: Int64s) -> None:
+    """Write a file of landed rows again, with their numbers."""
+    with open_file(path) as file:
+        table = pq.read_table(file)
+    _write(target, [table.append_column(SEQ, pa.array(seq))], _NUMBERED)
 
 
 def _records(table: pa.Table, first: int) -> Iterator[Record]:

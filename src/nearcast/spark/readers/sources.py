@@ -149,14 +149,19 @@ def _in_order(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read the lines of all partitions in the order in which they arrived."""
     table = pa.Table.from_batches(batches, _PLACED)
     lines = table.sort_by([("place", "ascending"), ("share", "ascending")])["line"].to_pylist()
-    rows = [_row(line) for line in lines if line.strip()]
-    yield pa.RecordBatch.from_pylist(rows, schema=_LINES)
+    yield read_lines(line.encode() for line in lines if line.strip())
 
 
-def _row(line: str) -> dict[str, Any]:
+def read_lines(lines: Iterable[bytes]) -> pa.RecordBatch:
+    """Read events, one as JSON a line; a bad line has `error`, and all have `raw`."""
+    return pa.RecordBatch.from_pylist([_row(line) for line in lines], schema=_LINES)
+
+
+def _row(given: bytes) -> dict[str, Any]:
     """Read one line: its fields, or what is wrong with it."""
+    line = given.decode(errors="replace")
     try:
-        fields = decode_json(line.encode())
+        fields = decode_json(given)
         event_from_json(fields)
     except NearcastError as error:
         return {"raw": line, "error": str(error)}

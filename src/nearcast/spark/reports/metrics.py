@@ -87,6 +87,7 @@ WORKER_NOW = {
     "active": Metric("worker_active_messages", "Lasting messages that a worker holds."),
     "bytes": Metric("worker_index_bytes", "Bytes of the index of a worker."),
 }
+WORKER_WHERE = Metric("worker_where", "1 for the node on which a worker last ran.")
 
 RANKER_TOTALS = {
     "load": Metric("ranker_load_seconds_total", "Seconds of CPU of a top-k worker."),
@@ -97,11 +98,13 @@ RANKER_NOW = {
     "rows": Metric("ranker_subscriptions", "Subscriptions of a top-k worker."),
     "bytes": Metric("ranker_bytes", "Bytes that a top-k worker holds."),
 }
+RANKER_WHERE = Metric("ranker_where", "1 for the node on which a top-k worker last ran.")
 
 
 def all_metrics() -> list[Metric]:
     """All metrics, for the documentation."""
     single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER, MOVES, CELLS_LEFT, BALANCE]
+    single += [WORKER_WHERE, RANKER_WHERE]
     kinds = (
         BATCH_TOTALS, NOW, MOVED_TOTALS, WORKER_TOTALS, WORKER_NOW, RANKER_TOTALS, RANKER_NOW,
     )  # fmt: skip
@@ -115,8 +118,8 @@ class PipelineMetrics(Collector):
         self._lock = Lock()
         self._batches = 0
         self._totals = dict.fromkeys(BATCH_TOTALS, 0)
-        self._workers = _Workers(WORKER_TOTALS, WORKER_NOW)
-        self._rankers = _Workers(RANKER_TOTALS, RANKER_NOW)
+        self._workers = _Workers(WORKER_TOTALS, WORKER_NOW, WORKER_WHERE)
+        self._rankers = _Workers(RANKER_TOTALS, RANKER_NOW, RANKER_WHERE)
         self._moves, self._left = 0, 0
         self._moved = dict.fromkeys(MOVED_TOTALS, 0)
         self._last: BatchReport | None = None
@@ -179,8 +182,11 @@ class PipelineMetrics(Collector):
 class _Workers:
     """Totals of the workers of one kind, and their current sizes."""
 
-    def __init__(self, totals: Mapping[str, Metric], now: Mapping[str, Metric]) -> None:
+    def __init__(
+        self, totals: Mapping[str, Metric], now: Mapping[str, Metric], where: Metric
+    ) -> None:
         self._metrics = totals, now
+        self._where = where
         self._totals: dict[int, dict[str, float]] = {}
         self._now: dict[int, WorkerReport] = {}
 
@@ -200,6 +206,14 @@ class _Workers:
         for name, metric in self._metrics[1].items():
             now = {worker: getattr(one, name) for worker, one in sorted(self._now.items())}
             yield from metric.family(now, "worker")
+        known = {worker: one.where for worker, one in sorted(self._now.items()) if one.where}
+        places = GaugeMetricFamily(
+            _PREFIX + self._where.name, self._where.help, labels=["worker", "where"]
+        )
+        for worker, where in known.items():
+            places.add_metric([str(worker), where], 1)
+        if known:
+            yield places
 
 
 class Exporter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,8 @@ class WorkerReport:
     - `lag`: seconds until its index had caught up and it could start;
     - `messages`, `operations`: those that reached it, and `updates` that it answered with;
     - `rows`, `bytes`: the size of its index after the batch, with `active` messages in it;
-    - `candidates`: rows that its index looked at.
+    - `candidates`: rows that its index looked at;
+    - `where`: the node that it ran on.
     """
 
     worker: int
@@ -39,6 +41,7 @@ class WorkerReport:
     bytes: int = 0
     candidates: int = 0
     active: int = 0
+    where: str = ""
 
 
 def by_worker(reports: Sequence[WorkerReport]) -> list[WorkerReport]:
@@ -49,10 +52,10 @@ def by_worker(reports: Sequence[WorkerReport]) -> list[WorkerReport]:
         if known is None:
             found[one.worker] = one
             continue
-        sums = {
+        sums: dict[str, Any] = {
             each.name: getattr(known, each.name) + getattr(one, each.name) for each in fields(one)
         }
-        sums |= {"worker": one.worker, "lag": max(known.lag, one.lag)}
+        sums |= {"worker": one.worker, "lag": max(known.lag, one.lag), "where": one.where}
         found[one.worker] = WorkerReport(**sums)
     return [found[worker] for worker in sorted(found)]
 

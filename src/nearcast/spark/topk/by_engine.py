@@ -147,8 +147,8 @@ class EngineRanking:
             ttl=0.0 if ttl is None or np.isnan(ttl) else ttl,
             properties=None if properties is None else msgspec.json.decode(properties),
         )
-        tokens = self._settings.analyser.tokens(message.text)
-        self._rankings.enter(ArrivedMessage(message, self._arrivals, row["at"], tokens))
+        arrived = ArrivedMessage(message, self._arrivals, row["at"], self._settings.analyser)
+        self._rankings.enter(arrived)
         self._arrivals += 1
 
     def _body(self, update: Update) -> str:

@@ -93,10 +93,10 @@ def ranked_log(
     return columns
 
 
-def shifted_log(checked: CheckedEvents, rows: Int64s, known: pa.Table) -> dict[str, Any]:
-    """Columns of the log for subscriptions that move with some rows; `known` are the old ones."""
+def shifted_log(points: Floats, known: pa.Table) -> dict[str, Any]:
+    """Columns of the log for subscriptions that move to some points; `known` are the old ones."""
     tops = tops_in(known)
-    tops[:, :2] = checked.points[rows]
+    tops[:, :2] = points
     return {"id": known["id"], "query": known["query"]} | _ranked(tops)
 
 

@@ -126,12 +126,6 @@ def _bodies_of(
     return pa.array(bodies, pa.string())
 
 
-def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
-    """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
-    events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
-    return cut_in_two(_bounds_of(events)[0])
-
-
 def cut_in_two(boxes: Floats) -> Floats:
     """Cut boxes across the antimeridian; the eastern parts come last, in their order."""
     crossing = boxes[:, 0] > boxes[:, 2]

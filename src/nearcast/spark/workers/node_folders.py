@@ -10,15 +10,23 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
 from nearcast.errors import SourceError
 
 _IN_USE = "in-use"
+_NODE_VARIABLES = (
+    "SPARK_EXECUTOR_POD_IP",  # on Kubernetes
+    "NM_HOST",  # on YARN
+    "SPARK_LOCAL_HOSTNAME",
+    "SPARK_LOCAL_IP",
+)
 _PLACE_VARIABLE = "NEARCAST_CACHE"
 _ROOM = 64 << 20  # bytes that must be free besides what a step may need
 _FORGOTTEN_S = 3600.0
@@ -34,6 +42,13 @@ def cache_root() -> Path:
     if good and shutil.disk_usage(shared).free > 1 << 30:
         return shared / f"nearcast-{os.getuid()}"
     return Path(tempfile.gettempdir()) / f"nearcast-{os.getuid()}"
+
+
+@cache
+def node_name() -> str:
+    """The name that Spark, or what runs it, has for the node of this process."""
+    given = (os.environ.get(name) for name in _NODE_VARIABLES)
+    return next((name for name in given if name), None) or socket.gethostname()
 
 
 def occupy(folder: Path) -> int:

@@ -28,9 +28,11 @@ from nearcast.spark.included import with_included
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import Sink
 from nearcast.spark.operations import OPERATIONS
+from nearcast.spark.packed import ReadInput
 from nearcast.spark.readers.slices import Slice
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.workers.node import LogStep, NodeCache, Recipe
+from nearcast.spark.workers.node_folders import node_name
 from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.router import Router
 from nearcast.spark.workers.shard import Shard
@@ -78,11 +80,13 @@ class Stage(NamedTuple):
     """`width` tasks, each run with its number, the packets sent to it, and the attempt's number.
 
     All tasks of the first stage are run, and those of a later one that were sent a packet. The last
-    stage sends reports (`TaskReport.to_packet`), whose target does not matter.
+    stage sends reports (`TaskReport.to_packet`), whose target does not matter. The tasks of a stage
+    that is `pinned` are workers, each of which has something on its node from step to step.
     """
 
     width: int
     run: Callable[[TaskInput, int, Iterator[Packet], int], Packets]
+    pinned: bool = True
 
 
 class LeftFile(NamedTuple):
@@ -110,6 +114,7 @@ class TaskReport:
     ranked: bool = False  # of a worker that ranks
     role: str = ""  # of such a worker, where there are several kinds
     left: list[LeftFile] = field(default_factory=list)
+    where: str = field(default_factory=node_name)
 
     def summary(self) -> WorkerReport:
         """The part of it that is stored in the report of a batch."""
@@ -123,6 +128,7 @@ class TaskReport:
             rows=self.rows,
             bytes=self.bytes,
             active=self.active,
+            where=self.where,
         )
 
     def to_packet(self) -> Packet:
@@ -139,6 +145,10 @@ class TaskRunner(Protocol):
     """Runs the tasks of a step."""
 
     tasks: int
+
+    def read(self, work: ReadInput) -> None:
+        """Read the events of a step."""
+        ...
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""

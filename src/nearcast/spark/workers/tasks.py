@@ -45,8 +45,8 @@ _AT_ONCE = 1 << 16  # messages matched together
 def matching_stages(work: TaskInput, plan: Plan) -> list[Stage]:
     """The stages in which the messages of a step are matched."""
     if plan.kind == "shared":
-        return [Stage(len(work.parts), match_shared)]
-    return [Stage(len(work.parts), dispatch), Stage(plan.workers, match_dispatched)]
+        return [Stage(len(work.parts), match_shared, pinned=False)]
+    return [Stage(len(work.parts), dispatch, pinned=False), Stage(plan.workers, match_dispatched)]
 
 
 def read_messages(work: TaskInput, task: int) -> MessageBatch:

@@ -152,7 +152,7 @@ def take_out(state: TopkState, work: TopkScratch, numbers: Int32s, begin: int) -
         affected = affected_by(state, work, x, y, squared, length, table_size(length))
         if len(work.change_scores) - scalars[CHANGES] < 2 * affected + 2:
             return n, MORE_CHANGES
-        # Take it out of the window first: a buffer that is filled anew must not find it.
+        # Take it out of the window first: a buffer that is being refilled must not find it.
         make_hole(state, number)
         for m in range(affected):
             lose(state, work, wide(work.affected[m]), number)

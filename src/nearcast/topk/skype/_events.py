@@ -185,7 +185,7 @@ def close_holes(state: TopkState, index: SkypeArrays, renumbered: Int32s) -> Non
 
 @lean_kernel
 def renew_nodes(state: TopkState, index: SkypeArrays) -> None:
-    """Note anew who buffers which message: a buffer that is filled again leaves notes behind."""
+    """Rewrite the notes of who buffers which message: a refilled buffer leaves old ones behind."""
     index.options[NODE_END], index.options[NODE_FREE] = 0, -1
     for number in range(state.scalars[DUE], state.scalars[NEXT]):
         state.message_i[message_row(state, number) * MESSAGE + SEATS] = -1

@@ -362,7 +362,7 @@ def expire(
     """Take what expired out of a buffer (algorithm 2), and say what that changes.
 
     So is the message `taken_out` of the window before its time, if it is not -1. What it dominated
-    may count again, and is no longer in the buffer, which is filled anew.
+    may count again, and is no longer in the buffer, which is being refilled.
     """
     row = RANKS * sub
     k = wide(index.ranks[row + K])

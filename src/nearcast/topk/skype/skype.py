@@ -152,7 +152,7 @@ class Skype(TopK):
             np.empty(1 << 10, np.int32),
         )
         self._stamp = 1
-        self._kept_nodes = 0  # when notes of who buffers which message were last made anew
+        self._kept_nodes = 0  # when notes of who buffers which message were last rewritten
         self._groups, self._regroup_at = groups, 1
         self._make_cells()
 

@@ -1,0 +1,177 @@
+"""From Kafka to Kafka through a pipeline that is killed: each update once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafka_pipeline
+from kafka_broker import BROKER, CONNECTOR, TOKENS, KafkaBroker, jars
+from nearcast.engine.scan import Scan
+from nearcast.events import event_from_json
+from patience import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.cluster
+
+kafka = pytest.importorskip("confluent_kafka", reason="needs `pip install 'nearcast[kafka]'`")
+admin = pytest.importorskip("confluent_kafka.admin")
+
+PARTITIONS = 3
+SUBSCRIPTIONS, MESSAGES = 150, 4000
+KILLS = 3
+WORDS = ["ipad", "sale", "jazz", "wine", "tram"]
+
+Fields = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    folder = tmp_path_factory.mktemp("kafka")
+    with KafkaBroker(folder / "broker", jars(folder / "server", {BROKER: []})) as started:
+        client = admin.AdminClient({"bootstrap.servers": started.servers})
+        topics = [admin.NewTopic(name, PARTITIONS, 1) for name in ("events", "updates")]
+        for made in client.create_topics(topics).values():
+            made.result()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def connector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Spark's connector; registries may lack its part for tokens, of which any version will do."""
+    scala = ["org.scala-lang:scala-library"]
+    wanted = {CONNECTOR: [TOKENS, *scala], f"{TOKENS}:4.0.0": ["*:*"]}
+    return jars(tmp_path_factory.mktemp("spark") / "connector", wanted)
+
+
+def subscriptions(rng: random.Random) -> Iterator[Fields]:
+    for number in range(SUBSCRIPTIONS):
+        west, south = rng.uniform(-20, 15), rng.uniform(-20, 15)
+        box = {"type": "Box", "bbox": [west, south, west + 6, south + 6]}
+        query = " OR ".join(rng.sample(WORDS, 2))
+        yield {"op": "subscribe", "id": f"s{number}", "query": query, "region": box}
+
+
+def messages(rng: random.Random) -> Iterator[Fields]:
+    for number in range(MESSAGES):
+        point = [rng.uniform(-20, 20), rng.uniform(-20, 20)]
+        text = " ".join(rng.sample(WORDS, 2))
+        yield {"op": "publish", "id": f"m{number}", "text": text, "point": point}
+
+
+def produce(servers: str, records: list[bytes]) -> None:
+    producer = kafka.Producer({"bootstrap.servers": servers})
+    for number, record in enumerate(records):
+        producer.produce("events", record, partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+class Reader:
+    """A consumer of the updates, from the beginning on."""
+
+    def __init__(self, servers: str, isolation: str) -> None:
+        self._consumer = kafka.Consumer(
+            {"bootstrap.servers": servers, "group.id": f"reads-{isolation}",
+             "isolation.level": isolation, "enable.auto.commit": False}
+        )  # fmt: skip
+        self._consumer.assign([kafka.TopicPartition("updates", at, 0) for at in range(PARTITIONS)])
+        self.found: list[Fields] = []
+
+    def more(self) -> int:
+        """Read what has come; give how many there are."""
+        for record in self._consumer.consume(10_000, timeout=0.2):
+            assert record.error() is None, record.error()
+            update = json.loads(record.value())
+            assert record.key().decode() == update["subscription"]
+            self.found.append(update)
+        return len(self.found)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Run:
+    """One run of the pipeline in a process of its own."""
+
+    def __init__(self, servers: str, state: Path, connector: Path, log: Path) -> None:
+        self._log = log
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, kafka_pipeline.__file__, servers, str(state), str(connector)],
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:]
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ended(self) -> None:
+        """Wait until it has done everything."""
+        assert self._process.wait(2 * PATIENCE_S) == 0, self.said()
+
+    def kill(self) -> None:
+        """End it with its JVM and its Python workers, as they are."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def test_three_kills_lose_nothing_and_repeat_nothing(
+    broker: KafkaBroker, connector: Path, tmp_path: Path
+) -> None:
+    """As a consumer sees it that reads what is committed; a bad record is set aside."""
+    rng = random.Random(5)
+    standing, published = list(subscriptions(rng)), list(messages(rng))
+    state, log = tmp_path / "state", tmp_path / "log"
+
+    def run() -> Run:
+        return Run(broker.servers, state, connector, log)
+
+    produce(broker.servers, [json.dumps(each).encode() for each in standing])
+    run().ended()
+    records = [json.dumps(each).encode() for each in published]
+    produce(broker.servers, [*records[:1000], b'{"op": "publish", "id"', *records[1000:]])
+
+    engine = Scan()
+    for event in standing:
+        engine.apply(event_from_json(event))
+    expected = sorted(
+        (each.op, each.subscription, each.message)
+        for event in published
+        for each in engine.apply(event_from_json(event))
+    )
+    assert len(expected) > MESSAGES
+
+    written = Reader(broker.servers, "read_uncommitted")
+    for kill in range(KILLS):
+        started = run()
+        some = len(expected) * (2 * kill + 1) // (2 * KILLS + 1)
+        wait_until(lambda: written.more() > some or not started.alive(), started.said)  # noqa: B023
+        assert started.alive(), started.said()
+        started.kill()
+    run().ended()
+    written.close()
+
+    seen = Reader(broker.servers, "read_committed")
+    wait_until(lambda: seen.more() >= len(expected), "all updates")
+    seen.more()
+    seen.close()
+    found = sorted((each["op"], each["subscription"], each["message"]) for each in seen.found)
+    assert found == expected
+    assert len({each["event"] for each in seen.found}) <= MESSAGES
+    refused = [
+        json.loads(line)
+        for path in Path(f"{state}-refused").rglob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert [each["event"] for each in refused] == ['{"op": "publish", "id"']
