@@ -26,7 +26,7 @@ kafka = pytest.importorskip("confluent_kafka", reason="needs `pip install 'nearc
 admin = pytest.importorskip("confluent_kafka.admin")
 
 PARTITIONS = 3
-SUBSCRIPTIONS, MESSAGES = 150, 4000
+SUBSCRIPTIONS, MESSAGES = 150, 2400
 KILLS = 3
 WORDS = ["ipad", "sale", "jazz", "wine", "tram"]
 
@@ -75,30 +75,6 @@ def produce(servers: str, records: list[bytes]) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-class Reader:
-    """A consumer of the updates, from the beginning on."""
-
-    def __init__(self, servers: str, isolation: str) -> None:
-        self._consumer = kafka.Consumer(
-            {"bootstrap.servers": servers, "group.id": f"reads-{isolation}",
-             "isolation.level": isolation, "enable.auto.commit": False}
-        )  # fmt: skip
-        self._consumer.assign([kafka.TopicPartition("updates", at, 0) for at in range(PARTITIONS)])
-        self.found: list[Fields] = []
-
-    def more(self) -> int:
-        """Read what has come; give how many there are."""
-        for record in self._consumer.consume(10_000, timeout=0.2):
-            assert record.error() is None, record.error()
-            update = json.loads(record.value())
-            assert record.key().decode() == update["subscription"]
-            self.found.append(update)
-        return len(self.found)
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 class Run:
     """One run of the pipeline in a process of its own."""
 
@@ -116,14 +92,51 @@ class Run:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.alive():
+            self.kill()
+
     def ended(self) -> None:
         """Wait until it has done everything."""
-        assert self._process.wait(2 * PATIENCE_S) == 0, self.said()
+        assert self._process.wait(3 * PATIENCE_S) == 0, self.said()
 
     def kill(self) -> None:
         """End it with its JVM and its Python workers, as they are."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+class Reader:
+    """A consumer of the updates, from the beginning on."""
+
+    def __init__(self, servers: str, isolation: str) -> None:
+        self._consumer = kafka.Consumer(
+            {"bootstrap.servers": servers, "group.id": f"reads-{isolation}",
+             "isolation.level": isolation, "enable.auto.commit": False}
+        )  # fmt: skip
+        self._consumer.assign([kafka.TopicPartition("updates", at, 0) for at in range(PARTITIONS)])
+        self.found: list[Fields] = []
+
+    def until(self, count: int, run: Run) -> None:
+        """Read until there are so many, or the run has ended; patient as long as some come."""
+        while len(self.found) < count and run.alive():
+            before = len(self.found)
+            wait_until(lambda: self.more() > before or not run.alive(), run.said)  # noqa: B023
+
+    def more(self) -> int:
+        """Read what has come; give how many there are."""
+        for record in self._consumer.consume(10_000, timeout=0.2):
+            assert record.error() is None, record.error()
+            update = json.loads(record.value())
+            assert record.key().decode() == update["subscription"]
+            self.found.append(update)
+        return len(self.found)
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 def test_three_kills_lose_nothing_and_repeat_nothing(
@@ -138,7 +151,8 @@ def test_three_kills_lose_nothing_and_repeat_nothing(
         return Run(broker.servers, state, connector, log)
 
     produce(broker.servers, [json.dumps(each).encode() for each in standing])
-    run().ended()
+    with run() as first:
+        first.ended()
     records = [json.dumps(each).encode() for each in published]
     produce(broker.servers, [*records[:1000], b'{"op": "publish", "id"', *records[1000:]])
 
@@ -154,16 +168,16 @@ def test_three_kills_lose_nothing_and_repeat_nothing(
 
     written = Reader(broker.servers, "read_uncommitted")
     for kill in range(KILLS):
-        started = run()
-        some = len(expected) * (2 * kill + 1) // (2 * KILLS + 1)
-        wait_until(lambda: written.more() > some or not started.alive(), started.said)  # noqa: B023
-        assert started.alive(), started.said()
-        started.kill()
-    run().ended()
+        with run() as killed:
+            written.until(len(expected) * (2 * kill + 1) // (2 * KILLS + 1), killed)
+            assert killed.alive(), killed.said()
+            killed.kill()
+    with run() as last:
+        last.ended()
     written.close()
 
     seen = Reader(broker.servers, "read_committed")
-    wait_until(lambda: seen.more() >= len(expected), "all updates")
+    wait_until(lambda: seen.more() >= len(expected), lambda: f"{len(seen.found)} updates only")
     seen.more()
     seen.close()
     found = sorted((each["op"], each["subscription"], each["message"]) for each in seen.found)

@@ -12,7 +12,7 @@ from nearcast.spark import match_stream
 from nearcast.spark.kafka import UpdatesTopic, kafka_events
 from nearcast.spark.session import local_session
 
-A_BATCH = 200
+A_BATCH = 240
 
 
 def main(servers: str, state: str, jars: str) -> None:
