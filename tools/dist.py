@@ -9,6 +9,7 @@ else but pytest. The clients alone have to stay small.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -40,10 +41,15 @@ def main(folder: Path) -> None:
         python = str(Path(made) / "bin" / "python")
         subprocess.run([python, *INSTALL, f"{wheel.resolve()}[server]", "pytest"], check=True)
         tests = ["tests/docs/test_pages.py", "-k", "tutorial"]
-        alone = ["-c", "/dev/null", "--rootdir", str(ROOT), "-o", "pythonpath=tests/helpers tools"]
+        alone = ["-c", "/dev/null", "--rootdir", str(ROOT), "--noconftest"]
         options = [*alone, "--import-mode=importlib", "-p", "no:cacheprovider"]
+        # Helpers of the tests, and not the sources, which a path from outside may lead to.
+        helpers = os.pathsep.join(str(ROOT / name) for name in ("tests/helpers", "tools"))
         subprocess.run(
-            [python, "-m", "pytest", "-q", "--noconftest", *options, *tests], check=True, cwd=ROOT
+            [python, "-m", "pytest", "-q", *options, *tests],
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": helpers},
         )
     for file in (wheel, client, source):
         sys.stdout.write(f"{file}  {file.stat().st_size / 1e6:.1f} MB\n")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearcast import Engine
 from nearcast.engine.key_filter import KnownKeys
 from nearcast.engine.matching import BooleanSubscription
 from nearcast.engine.message_keys import KeyedMessages
@@ -58,12 +59,27 @@ def keys_in_plain_code(population: IndexedSubscriptions, given: list[str]) -> li
 @settings(max_examples=100, deadline=None)
 @given(st.lists(queries, max_size=12), st.lists(queries, max_size=6), st.lists(texts, max_size=8))
 def test_all_keys_are_found(first: list[str], then: list[str], given: list[str]) -> None:
-    made = population(first)
-    assert keys_by_kernel(made, given) == keys_in_plain_code(made, given)
-    for number, query in enumerate(then):  # some take the place of others
-        subscription = Subscription(f"s{2 * number}", query)
-        made.put(BooleanSubscription(subscription, parse_query(query, DEFAULT)))
-    assert keys_by_kernel(made, given) == keys_in_plain_code(made, given)
+    """Whatever was noted before: numbers of terms and keys change hands when they are unused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearcast.engine.terms._WORTH_SWEEPING", 1)
+        made = population(first)
+        assert keys_by_kernel(made, given) == keys_in_plain_code(made, given)
+        for number, query in enumerate(then):  # some take the place of others
+            subscription = Subscription(f"s{2 * number}", query)
+            made.put(BooleanSubscription(subscription, parse_query(query, DEFAULT)))
+            assert keys_by_kernel(made, given) == keys_in_plain_code(made, given)
+
+
+def test_what_is_noted_of_a_term_does_not_outlive_it() -> None:
+    """Terms of active messages alone have numbers, too, which others get when these have ended."""
+    engine, here = Engine(index="rarest-term"), (0.0, 0.0)
+    engine.subscribe("s", "ab*")
+    for turn, word in enumerate(["abx", "zzz", "abz"]):
+        engine.publish(f"active{turn}", word, here, at=10.0 * turn, ttl=1.0)
+        found = engine.publish_table(
+            pa.table({"id": [f"m{turn}"], "text": [word], "point": [list(here)]})
+        )
+        assert len(found) == word.startswith("ab")
 
 
 def test_keys_are_known_after_loading(tmp_path: Path) -> None:

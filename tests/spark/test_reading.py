@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -16,13 +17,15 @@ from pyspark.sql import SparkSession
 from boolean_logs import records
 from mixed_logs import mixed_log, with_news
 from nearcast.engine.settings import Settings
+from nearcast.events import Publish, event_from_json
+from nearcast.events.bodies import body_of, to_json
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.geo import Box
 from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.driver.state import packed
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.io.files import Files
-from nearcast.spark.operations import LOG
+from nearcast.spark.operations import LASTING, LOG
 from nearcast.spark.packed import PackedEvents, ReadingOptions, ReadInput, StepEvents
 from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.reading import dealt_slices, pack_events
@@ -121,6 +124,44 @@ def test_a_part_without_events() -> None:
     for parts in ([empty, some], [some, empty]):
         assert described(Registrar(SETTINGS).decide(StepEvents(parts), given)) == expected
     assert len(Registrar(SETTINGS).decide(StepEvents([empty]), given).seq) == 0
+
+
+PROPERTIES: list[Any] = [
+    None, {}, {"a": 1}, {"a": 2**70, "b": -0.0, "c": 1e300}, {"a": {"b": [1, {"c": None}]}},
+    {"ß": "\"é\\😀", "t": True, "n": None}, {"a": [1, "x", 2.5, []]},
+]  # fmt: skip
+
+
+def test_active_messages_are_kept_as_they_were_given() -> None:
+    """With their properties, whatever these are, and with the time that they turn out to have."""
+    places: list[dict[str, Any]] = [
+        {"point": [1, 2.5]},
+        {"region": {"type": "Box", "bbox": [0, 0, 1, 1]}},
+        {"region": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 1], [0, 0]]]}},
+    ]
+    log: list[dict[str, Any]] = [
+        {"op": "publish", "id": "m", "text": "x", "point": [0, 0], "at": 7.5}
+    ]
+    for given in PROPERTIES:
+        for number, place in enumerate(places):
+            some = {} if given is None else {"properties": given}
+            time = {"at": 8.0} if number == 2 else {}
+            log.append(
+                {"op": "publish", "id": f"m{len(log)}", "text": "a b", "ttl": 5}
+                | place
+                | some
+                | time
+            )
+    table = table_of(records(log))
+    found = Registrar(SETTINGS).read(table, np.arange(len(table))).log
+    found = found.filter(pc.equal(found["kind"], LASTING))
+    expected, now = [], 7.5
+    for fields in log[1:]:
+        event = event_from_json(fields)
+        assert isinstance(event, Publish)
+        now = fields.get("at", now)
+        expected.append(to_json(body_of(event.message, now)).decode())
+    assert found["body"].to_pylist() == expected
 
 
 def test_definitions_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,11 @@ def test_it_opens_at_the_data_and_goes_where_one_wants(site: Served, watch: Watc
     site.http.put(
         "/v1/subscriptions/fair", json={"query": "fair", "region": box(10, 50, 10.2, 50.1)}
     )
-    page = watch.open(f"{site.url}/", permissions=["clipboard-read", "clipboard-write"])
+    page = watch.open(
+        f"{site.url}/",
+        permissions=["clipboard-read", "clipboard-write", "geolocation"],
+        geolocation={"longitude": -70.67, "latitude": -33.45},
+    )
     west, east = page.evaluate(
         "() => [nearcast.map.getBounds().getWest(), nearcast.map.getBounds().getEast()]"
     )
@@ -108,12 +112,15 @@ def test_it_opens_at_the_data_and_goes_where_one_wants(site: Served, watch: Watc
     page.keyboard.press("Enter")
     page.wait_for_function("() => Math.abs(nearcast.map.getCenter().lat + 23.5) < 1")
 
+    page.get_by_role("button", name="Find my location").click()
+    page.wait_for_function("() => Math.abs(nearcast.map.getCenter().lng + 70.67) < 0.5")
+
     assert page.evaluate("() => document.documentElement.dataset.theme") == "light"
     page.get_by_role("button", name="Light or dark").click()
     assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(234, 240, 248)"
     page.get_by_role("button", name="Copy a link to this view").click()
     expect(page.locator("#shared")).to_have_text("The link is copied.")
-    assert "/-23." in page.evaluate("() => navigator.clipboard.readText()")
+    assert "/-33." in page.evaluate("() => navigator.clipboard.readText()")
     page.reload()
     assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
 

@@ -144,6 +144,8 @@ class IndexedMessages:
 
         Only where all are in slots; see `has_odd`.
         """
+        if not self._slots:
+            return np.full(len(ids), -1, np.int32)
         get = self._slots.get
         return np.array([get(id, -1) for id in ids], np.int32)
 

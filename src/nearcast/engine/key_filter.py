@@ -110,8 +110,11 @@ class _Filter:
         self._count = 0
         self.words: FilterWords = np.zeros(1, np.uint64)
 
-    def note(self, strings: Iterable[str]) -> None:
-        self._waiting += [string for string in strings if string.startswith(self._head)]
+    def note(self, strings: Iterable[str]) -> bool:
+        """Return whether there are keys of this kind among some strings."""
+        some = [string for string in strings if string.startswith(self._head)]
+        self._waiting += some
+        return len(some) > 0
 
     def settle(self, everything: Iterable[str], secret: Secret) -> FilterWords:
         if not self._waiting:
@@ -120,7 +123,7 @@ class _Filter:
         if self._count * _BITS_A_KEY > 64 * len(self.words):
             self._waiting = [string for string in everything if string.startswith(self._head)]
             self._count = len(self._waiting)
-            size = 2 * self._count * _BITS_A_KEY // 64
+            size = self._count * _BITS_A_KEY // 64
             self.words = np.zeros(1 << size.bit_length(), np.uint64)
         skipped = len(self._head)
         encoded = [one[skipped:].encode(errors="surrogatepass") for one in self._waiting]
@@ -138,13 +141,16 @@ class KnownKeys:
         self._prefixes = _Filter(_PREFIX, _enter_prefixes)
         self._phrases = _Filter(_PHRASE, _enter_phrases)
         self._filters: KeyFilters | None = None
+        self.version = 0
+        """A number that grows when a prefix gets a number, or loses it."""
 
     def note(self, strings: Iterable[str]) -> None:
         """Take note of strings that have got a number; those that are no such keys do not count."""
         strings = [string for string in strings if string[0] == "\0"]
-        self._filters = None
-        self._prefixes.note(strings)
-        self._phrases.note(strings)
+        if strings:
+            self._filters = None
+            self._phrases.note(strings)
+            self.version += self._prefixes.note(strings)
 
     def filters(self, everything: Iterable[str], secret: Secret) -> KeyFilters:
         """The filters, with all keys that were noted; `everything` has those that are in use.

@@ -19,11 +19,12 @@ from nearcast.engine.key_filter import (
     may_be_there,
     start_prefix,
 )
+from nearcast.engine.prefix_memo import PrefixMemo
 from nearcast.events.flat_json import NULL, NUMBER
 from nearcast.text.columns import cut_ascii
 
 
-@inner
+@inner_inlined
 def _put_once(terms: Int32s, written: int, term: int, seen: Int64s, mark: int) -> int:
     """Write a term that the message does not have yet, and give how many there are."""
     if term >= 0 and seen[term] != mark:
@@ -75,7 +76,7 @@ def _find_key(slots: Slots, secret: Secret, buffer: Bytes, size: int) -> int:
 def read_keys(
     slots: Slots, secret: Secret, data: Bytes, offsets: Int64s, simple: npt.NDArray[np.bool_],
     prefixes: Int64s, phrases: Int64s, all_known: bool, asked_prefixes: FilterWords,
-    asked_phrases: FilterWords, everyone: int, seen: Int64s, mark: int,
+    asked_phrases: FilterWords, memo: PrefixMemo, everyone: int, seen: Int64s, mark: int,
     starts: Int64s, terms: Int32s, hashes: Slots, spans: Int64s, tokens_as: Int32s, buffer: Bytes,
     names: Slots, words: Bytes, word_starts: Int64s, word_names: Int64s,
     kinds: npt.NDArray[np.int8], word_spans: Int64s, numbers: Floats,
@@ -104,6 +105,15 @@ def read_keys(
         if len(prefixes) > 0:
             buffer[0], buffer[1] = np.uint8(0), np.uint8(94)
             for token in range(tokens):
+                # What is noted of a term saves looking for its prefixes again.
+                term, noted = tokens_as[token], memo.used[0]
+                if term >= 0 and memo.first[term] >= 0:
+                    entry = memo.first[term]
+                    for place in range(entry + 1, entry + 1 + memo.keys[entry]):
+                        written = _put_once(terms, written, memo.keys[place], seen, now)
+                    continue
+                notes = term >= 0 and noted + 1 + len(prefixes) <= len(memo.keys)
+                found = 0
                 begin, end = spans[token, 0], spans[token, 1]
                 value, at = start_prefix(secret), begin
                 for length in prefixes:
@@ -115,8 +125,14 @@ def read_keys(
                     if not may_be_there(asked_prefixes, value):
                         continue
                     size = _lower_into(data, begin, begin + length, buffer, 2)
-                    term = _find_key(slots, secret, buffer, size)
-                    written = _put_once(terms, written, term, seen, now)
+                    key = _find_key(slots, secret, buffer, size)
+                    written = _put_once(terms, written, key, seen, now)
+                    if notes and key >= 0:
+                        found += 1
+                        memo.keys[noted + found] = key
+                if notes:
+                    memo.keys[noted], memo.first[term] = found, noted
+                    memo.used[0] = noted + found + 1
         # Phrases: zero, tilde, the tokens with a blank between them. Most groups of tokens are
         # ruled out by one that is no term of any subscription.
         if len(phrases) > 0:

@@ -51,8 +51,8 @@ def read_messages(
     ids: TermIds, operands: Operands, texts: pa.StringArray, properties: PropertyColumn | None
 ) -> KeyedMessages:
     """Turn messages into the numbers of their terms and keys, as far as somebody has them."""
-    lookup, mark = ids.lookup(), ids.next_mark(len(texts))
-    asked = operands.asked_keys(ids)
+    asked, mark = operands.asked_keys(ids), ids.next_mark(len(texts))
+    lookup = ids.lookup(asked.prefixes)
     data, offsets = buffers(texts)
     values = no_values(len(texts)) if properties is None else properties.values
     simple = values.flat.copy()
@@ -68,7 +68,7 @@ def read_messages(
     some = longest // 2 + 1
     read_keys(
         lookup.slots, lookup.secret, data, offsets, simple, asked.prefixes, asked.phrases,
-        asked.known, *lookup.filters, asked.everyone, lookup.seen, mark, starts, terms,
+        asked.known, *lookup.filters, lookup.memo, asked.everyone, lookup.seen, mark, starts, terms,
         np.empty((some, 2), np.uint64), np.empty((some, 2), np.int64), np.empty(some, np.int32),
         np.empty(longest + values.longest + _BESIDE, np.uint8), asked.names, values.data,
         values.starts, values.names, values.kinds, values.spans, values.numbers, numbers.starts,

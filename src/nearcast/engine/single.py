@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ class SingleMatcher:
     are compared with those that are in use, and written anew when one was replaced.
     """
 
+    is_loaded: ClassVar[bool] = False
+    """Whether this process has the kernel."""
+
     def __init__(self) -> None:
         self._seen = 0
         self._ready = False
@@ -71,7 +74,7 @@ class SingleMatcher:
         """Count a message: when there were enough of them, the kernel is worth its price."""
         self._seen += 1
         if self._seen == _WORTH_LOADING:
-            self._ready = at_hand(PART)
+            self._ready = SingleMatcher.is_loaded or at_hand(PART)
         elif self._seen == _WORTH_COMPILING:
             self._ready = True
 
@@ -119,7 +122,8 @@ class SingleMatcher:
         if message.properties is not None and not population.operands.asks_no_properties:
             return None
         terms = population.terms
-        lookup, asked = terms.lookup(), population.operands.asked_keys(terms)
+        asked = population.operands.asked_keys(terms)
+        lookup = terms.lookup(asked.prefixes)
         if not lookup.plain:
             return None
         self._follow(population, lookup, asked)
@@ -127,6 +131,7 @@ class SingleMatcher:
         count, looked_at, flags = match_single(
             self._where, len(text), *point, terms.next_mark(1), asked.known, asked.everyone
         )
+        SingleMatcher.is_loaded = True
         if count == NOT_DONE:
             return None
         population.looked_at += looked_at
@@ -157,7 +162,8 @@ class SingleMatcher:
             self._bitmap = self._own[19] = bitmap_for(known)
             self._bitmap[-1] = ~np.uint64(0)
         arrays: list[npt.NDArray[Any]] = [
-            *state, *rows, lookup.slots, lookup.secret, lookup.seen, *lookup.filters, frequency,
+            *state, *rows, lookup.slots, lookup.secret, lookup.seen, *lookup.filters, *lookup.memo,
+            frequency,
             asked.prefixes, asked.phrases, asked.names,
         ]  # fmt: skip
         assert len(arrays) == OWN  # noqa: S101 - the kernel counts on it

@@ -21,12 +21,14 @@ from nearcast.arrays.by_address import (
 )
 from nearcast.arrays.types import Int64s
 from nearcast.engine.key_kernels import read_keys
+from nearcast.engine.prefix_memo import PrefixMemo
 from nearcast.index.rarest_term import RarestTermArrays, match_batch
 from nearcast.index.table import Parts, Rows
 
-INDEX, TABLE, TERMS, ASKED, OWN = 0, 5, 16, 22, 25
+INDEX, TABLE, TERMS, ASKED, OWN = 0, 5, 16, 25, 28
 """Where the arrays of each group begin: five of the index, those of `Rows`, the slots, secret,
-marks, filters and frequencies of terms, the lengths and names asked for, and room for one message.
+marks, filters, memo and frequencies of terms, the lengths and names asked for, and room for one
+message.
 """
 NOT_DONE = -1
 
@@ -55,12 +57,15 @@ def match_single(
     offsets, starts = int64s_at(where, OWN + 1), int64s_at(where, OWN + 3)
     terms, box = int32s_at(where, OWN + 4), boxes_at(where, OWN + 18)
     found, owners = int32s_at(where, OWN + 22), int32s_at(where, OWN + 23)
+    memo = PrefixMemo(
+        int32s_at(where, TERMS + 5), int32s_at(where, TERMS + 6), int64s_at(where, TERMS + 7)
+    )
     # The terms and keys of the text.
     offsets[1] = size
     read_keys(
         slots_at(where, TERMS), fixed_words_at(where, TERMS + 1), fixed_bytes_at(where, OWN),
         offsets, bools_at(where, OWN + 2), int64s_at(where, ASKED), int64s_at(where, ASKED + 1),
-        all_known, words_at(where, TERMS + 3), words_at(where, TERMS + 4), everyone,
+        all_known, words_at(where, TERMS + 3), words_at(where, TERMS + 4), memo, everyone,
         int64s_at(where, TERMS + 2), mark, starts, terms, slots_at(where, OWN + 5),
         pairs_at(where, OWN + 6), int32s_at(where, OWN + 7), bytes_at(where, OWN + 8),
         slots_at(where, ASKED + 2), fixed_bytes_at(where, OWN + 9), int64s_at(where, OWN + 10),
@@ -76,7 +81,7 @@ def match_single(
     )  # fmt: skip
     if following == 0:
         return NOT_DONE, 0, 0
-    frequency = int64s_at(where, TERMS + 5)
+    frequency = int64s_at(where, TERMS + 8)
     for at in range(starts[1]):
         frequency[terms[at]] += 1
     flags = 0

@@ -29,6 +29,7 @@ from nearcast.arrays.slots import (
 )
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.engine.key_filter import KeyFilters, KnownKeys
+from nearcast.engine.prefix_memo import PrefixMemo, PrefixMemory
 from nearcast.engine.term_kernels import number_spans, read_texts, remove_terms
 from nearcast.index.table import EXCLUDES, NO_OWNER, Rows, Table
 from nearcast.text import Analyser
@@ -53,6 +54,7 @@ class TermLookup(NamedTuple):
     seen: Int64s  # by number: the message that had it last
     plain: bool  # whether the terms of ASCII texts are their letters and digits
     filters: KeyFilters
+    memo: PrefixMemo
 
 
 class KeptTerms(NamedTuple):
@@ -91,6 +93,7 @@ class TermIds:
         self._new, self._swept = 0, 0  # terms of subscriptions: since the last sweep, and after it
         self._mark = 0
         self._lookup: TermLookup | None = None
+        self._prefixed = PrefixMemory()
 
     def __len__(self) -> int:
         return self._count - len(self._free)
@@ -158,17 +161,22 @@ class TermIds:
         """What makes terms of texts."""
         return self._analyser
 
-    def lookup(self) -> TermLookup:
-        """What a kernel needs to find terms and keys; the same object while its arrays are."""
+    def lookup(self, prefixes: Int64s) -> TermLookup:
+        """What a kernel needs to find terms, and keys of prefixes of some lengths.
+
+        It is the same object for as long as the arrays in it are.
+        """
         self.settle()
         found, filters = self._lookup, self._keys.filters(self._ids, self._secret)
+        memo = self._prefixed.memo(self._keys.version, prefixes, len(self._seen))
         if (
             found is None
             or found.filters is not filters
+            or found.memo is not memo
             or found.slots is not self._slots
             or found.seen is not self._seen
         ):
-            found = TermLookup(self._slots, self._secret, self._seen, self._plain, filters)
+            found = TermLookup(self._slots, self._secret, self._seen, self._plain, filters, memo)
             self._lookup = found
         return found
 
@@ -212,6 +220,7 @@ class TermIds:
         if len(gone):
             remove_terms(self._slots, self._hashes, gone)
             self._table.frequency[gone] = 0
+            self._prefixed.forget(gone)
             self._free += gone.tolist()
 
     def sweep(self) -> None:
@@ -233,6 +242,7 @@ class TermIds:
         gone = np.flatnonzero(unused & ~self._held).astype(np.int32)
         self._lent += letters - len(self._ids) - len(gone)
         self._give_back(gone)
+        self._keys.version += 1
         self._new, self._swept = 0, int(np.count_nonzero(self._kept))
 
     def _next(self, count: int) -> Int32s:

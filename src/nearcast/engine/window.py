@@ -223,16 +223,17 @@ class SlidingWindow:
         One whose id comes again leaves the window. Which messages are displaced depends on how many
         ids came after theirs, and so not on when others were replaced, unless some end meanwhile.
         """
-        latest = {id: row for row, id in enumerate(columns.ids)}
-        if len(self) + len(latest) > most and self._first_end(columns) <= columns.at[-1]:
+        different = set(columns.ids)
+        if len(self) + len(different) > most and self._first_end(columns) <= columns.at[-1]:
             for row, id in enumerate(columns.ids):
                 self.slide(columns.at[row])
                 self.take_out(id)
                 self.extend(columns.part(row, row + 1))
                 self.slide(columns.at[row])
             return
-        self._take_out(list(self._numbers.keys() & latest.keys()))
-        if len(latest) < len(columns.ids):
+        self._take_out(list(self._numbers.keys() & different))
+        if len(different) < len(columns.ids):
+            latest = {id: row for row, id in enumerate(columns.ids)}
             columns = columns.take(np.array(sorted(latest.values())))
         self.enter(columns, most)
 

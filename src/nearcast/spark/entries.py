@@ -51,11 +51,10 @@ def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dic
     times, ttls = np.nan_to_num(checked.at[some]).tolist(), np.nan_to_num(checked.ttl[some])
     bodies, each = [], zip(some.tolist(), texts.to_pylist(), boxes.tolist(), times, strict=True)
     for (row, text, box, at), ttl in zip(each, ttls.tolist(), strict=True):
-        given, region = batch.messages.get(row), None
+        region = None
         if np.isnan(checked.points[row, 0]):
             region = region_to_json(checked.region(row))
-        properties = None if given is None else given.properties
-        bodies.append(body_text(text, box, region, properties, at, ttl))
+        bodies.append(body_text(text, box, region, batch.properties(row), at, ttl))
     return {
         "id": checked.ids.take(where),
         "box": fixed_lists(boxes),

@@ -104,23 +104,25 @@ def cut_ascii(data: Bytes, at: int, stop: int, secret: Secret, hashes: Slots, sp
     `hashes` gets both hashes of each, made with the secret if there is one (see
     `nearcast.arrays.slots`), `spans` where it starts and where it stops.
     """
-    tokens = 0
+    tokens, has_secret = 0, len(secret) > 0
     while at < stop:
-        first, second = FIRST_SEED, SECOND_SEED
         begin = at
         while at < stop:
             letter = data[at]
-            if 65 <= letter <= 90:
-                letter += np.uint8(32)
-            elif not (97 <= letter <= 122 or 48 <= letter <= 57):
+            if not (97 <= letter | 32 <= 122 or 48 <= letter <= 57):
                 break
-            first = (first ^ np.uint64(letter)) * FIRST_FACTOR
-            second = (second + np.uint64(letter)) * SECOND_FACTOR
             at += 1
         if at > begin:
-            if len(secret) > 0:
+            if has_secret:
                 first, second = hash_bytes(secret, data, begin, at, True)
             else:
+                first, second = FIRST_SEED, SECOND_SEED
+                for place in range(begin, at):
+                    letter = data[place]
+                    if 65 <= letter <= 90:
+                        letter += np.uint8(32)
+                    first = (first ^ np.uint64(letter)) * FIRST_FACTOR
+                    second = (second + np.uint64(letter)) * SECOND_FACTOR
                 first, second = mixed(first), mixed(second)
             hashes[tokens, 0], hashes[tokens, 1] = first, second
             spans[tokens, 0], spans[tokens, 1] = begin, at

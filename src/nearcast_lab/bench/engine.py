@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast import Engine
+from nearcast.engine.indexed import Indexed
 from nearcast.text import DEFAULT, Content, parse_query
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.progress import Progress
@@ -98,6 +99,8 @@ def _warm_up(seed: int) -> None:
     for table in deals.tables(deals.subscriptions(_WARM, seed)):
         engine.subscribe_table(table)
     engine.publish_table(deals.messages(_WARM, seed))
+    if isinstance(engine._core, Indexed):
+        engine._core.boolean.single.prepare()
     _publish_singly(engine, deals.messages(10, seed))
 
 
