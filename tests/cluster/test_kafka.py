@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 import kafka_pipeline
 from kafka_broker import BROKER, CONNECTOR, TOKENS, KafkaBroker, jars
 from nearcast.engine.scan import Scan
+from nearcast.errors import StateError
 from nearcast.events import event_from_json
+from nearcast.spark.kafka import UpdatesTopic
 from patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.cluster
@@ -38,7 +41,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     folder = tmp_path_factory.mktemp("kafka")
     with KafkaBroker(folder / "broker", jars(folder / "server", {BROKER: []})) as started:
         client = admin.AdminClient({"bootstrap.servers": started.servers})
-        topics = [admin.NewTopic(name, PARTITIONS, 1) for name in ("events", "updates")]
+        topics = [admin.NewTopic(name, PARTITIONS, 1) for name in ("events", "updates", "again")]
         for made in client.create_topics(topics).values():
             made.result()
         yield started
@@ -112,12 +115,12 @@ class Run:
 class Reader:
     """A consumer of the updates, from the beginning on."""
 
-    def __init__(self, servers: str, isolation: str) -> None:
+    def __init__(self, servers: str, isolation: str, topic: str = "updates") -> None:
         self._consumer = kafka.Consumer(
-            {"bootstrap.servers": servers, "group.id": f"reads-{isolation}",
+            {"bootstrap.servers": servers, "group.id": f"reads-{topic}-{isolation}",
              "isolation.level": isolation, "enable.auto.commit": False}
         )  # fmt: skip
-        self._consumer.assign([kafka.TopicPartition("updates", at, 0) for at in range(PARTITIONS)])
+        self._consumer.assign([kafka.TopicPartition(topic, at, 0) for at in range(PARTITIONS)])
         self.found: list[Fields] = []
 
     def until(self, count: int, run: Run) -> None:
@@ -137,6 +140,51 @@ class Reader:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class Batch:
+    """As much of a frame of updates as is asked of it."""
+
+    def __init__(self, *messages: str, broken: bool = False) -> None:
+        self._messages, self._broken = messages, broken
+
+    def sort(self, *_: str) -> Batch:
+        return self
+
+    def toLocalIterator(self) -> Iterator[Row]:  # noqa: N802 - as Spark calls it
+        for name in self._messages:
+            yield Row(event=1, op="add", subscription="s", message=name, meta='{"a": [1]}')
+        if self._broken:
+            raise ValueError("the rest is missing")
+
+
+def test_a_batch_is_in_the_topic_once_whoever_gives_it_again(broker: KafkaBroker) -> None:
+    """One that failed halfway is not seen, and a process that was replaced can write no more."""
+
+    def topic() -> Any:
+        return UpdatesTopic(broker.servers, "again", "again")
+
+    first = topic()
+    first(Batch("a", "b"), 1)
+    second = topic()
+    assert (first.done, second.done) == (1, 1)
+    second(Batch("a", "b"), 1)
+    with pytest.raises(ValueError, match="the rest is missing"):
+        second(Batch("c", broken=True), 2)
+    second(Batch("c", "d"), 2)
+    with pytest.raises(StateError, match="has 'again' up to batch 2, and was given batch 1"):
+        second(Batch("a"), 1)
+    with pytest.raises(kafka.KafkaException):
+        first(Batch("e"), 3)
+    assert topic().done == 2
+    seen = Reader(broker.servers, "read_committed", "again")
+    wait_until(lambda: seen.more() >= 4, lambda: f"{seen.found}")
+    seen.more()
+    seen.close()
+    assert [each["message"] for each in seen.found] == ["a", "b", "c", "d"]
+    assert seen.found[0] == {
+        "event": 1, "op": "add", "subscription": "s", "message": "a", "meta": {"a": [1]},
+    }  # fmt: skip
 
 
 def test_three_kills_lose_nothing_and_repeat_nothing(
