@@ -3,7 +3,7 @@
 async function watchFrames({ messages, everyMs, place }) {
   const { map } = nearcast;
   const words = ["rain", "jazz", "pizza", "coffee", "storm", "sale", "books", "yoga"];
-  const work = { mapRenders: 0, sourceChanges: 0, lookups: 0, overviews: 0, strokes: 0, mostStrokesInAFrame: 0 };
+  const work = { mapRenders: 0, sourceChanges: 0, lookups: 0, strokes: 0, mostStrokesInAFrame: 0 };
   const frames = [];
   const longTasks = [];
   let updates = 0;
@@ -13,6 +13,7 @@ async function watchFrames({ messages, everyMs, place }) {
     map.once("idle", idle); // the first picture of labels has its shaders compiled
     map.triggerRepaint();
   });
+  nearcast.subscriptions.look = () => {}; // the overview that is asked for every 15 s is not counted
   map.on("render", () => (work.mapRenders += 1));
   for (const id of ["subs", "cells"]) {
     const source = map.getSource(id);
@@ -74,7 +75,6 @@ async function watchFrames({ messages, everyMs, place }) {
   const lookups = asked.filter(({ pathname }) => pathname === "/v1/map/subscriptions");
   work.lookups = lookups.length;
   work.lookedUp = lookups.reduce((sum, { searchParams }) => sum + searchParams.getAll("id").length, 0);
-  work.overviews = asked.filter(({ pathname }) => pathname === "/v1/map/overview").length;
   work.rows = document.querySelectorAll("#matches li").length;
   const gaps = frames.slice(1).map((at, i) => at - frames[i]).sort((a, b) => a - b);
   const at = (share) => Number(gaps[Math.min(gaps.length - 1, Math.floor(share * gaps.length))].toFixed(1));
