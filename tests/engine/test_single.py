@@ -81,7 +81,8 @@ def test_what_is_special_goes_another_way() -> None:
     assert reached(engine, "m4", "x ab", here) == {"word"}
     assert reached(engine, "m5", "x " * 5000 + "ab", (1.0, 0.0)) == set()
     assert reached(engine, "m6", "ab " + "x " * 5000, here) == {"word", "without"}
-    assert core.boolean.table.frequency[core.boolean.terms.known(["ab"])].tolist() == [6]
+    assert reached(engine, "m7", "ab", here, properties={"price": 5}) == {"word", "without"}
+    assert core.boolean.table.frequency[core.boolean.terms.known(["ab"])].tolist() == [7]
 
 
 def test_a_message_that_reaches_very_many() -> None:
