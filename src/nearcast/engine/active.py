@@ -225,8 +225,8 @@ class IndexedMessages:
     def advance(self, now: float, events: int = 1) -> None:
         """Advance the time, and remove some of the messages that have ended."""
         self._now = now
-        if not self._names and not self._odd:
-            return  # nothing was stored since all had ended
+        if not self._names and not self._odd and isinstance(self._store, ActiveStore):
+            return  # nothing was stored since all had ended; other stores note the time as well
         if self._odd:
             self._odd = {id: one for id, one in self._odd.items() if one.end > now}
         ended = self._store.expire(now, _AT_A_TIME * events)
