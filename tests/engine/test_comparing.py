@@ -25,3 +25,4 @@ def test_ranks_are_sorted_within_each_message(most: int, each: int) -> None:
 def test_nothing_is_sorted_where_there_is_nothing() -> None:
     nothing = np.empty(0, np.int32)
     sort_within(nothing, nothing)
+    assert not len(nothing)

@@ -2,8 +2,8 @@
 """Arrays that a kernel finds by their addresses.
 
 A call from Python unpacks each of its arrays, which for dozens of them takes longer than what
-a kernel does for one message. One array of addresses is unpacked in no time. Whoever calls such a
-kernel holds the arrays meanwhile, and writes the addresses anew when one is replaced.
+a kernel does for one message. One array of addresses is unpacked quickly. The caller of such a
+kernel holds the arrays meanwhile, and writes the addresses again when one is replaced.
 """
 
 from __future__ import annotations

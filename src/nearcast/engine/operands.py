@@ -100,7 +100,7 @@ class Operands:
         self._owner, self._place = Column(np.int32), Column(np.int32)  # by predicate; -1 is unused
         self._free: list[int] = []
         self._slots: Slots | None = None  # the numbers by the hashes of names
-        self._asked: AskedKeys | None = None  # until somebody asks for something else
+        self._asked: AskedKeys | None = None  # until what is asked for changes
         self.conditions = Conditions(self._residual, self._number_of)
 
     def __len__(self) -> int:
@@ -225,7 +225,7 @@ class Operands:
 
     @property
     def asks_no_properties(self) -> bool:
-        """Whether nobody asks for a property."""
+        """Whether no subscription asks for a property."""
         return not self._names
 
     def figures(self) -> dict[str, float]:

@@ -71,7 +71,7 @@ class SingleMatcher:
         self._ready = True
 
     def _count(self) -> None:
-        """Count a message: when there were enough of them, the kernel is worth its price."""
+        """Count a message: after enough of them the kernel is worth loading."""
         self._seen += 1
         if self._seen == _WORTH_LOADING:
             self._ready = SingleMatcher.is_loaded or at_hand(PART)
@@ -140,7 +140,7 @@ class SingleMatcher:
     def _follow(
         self, population: IndexedSubscriptions, lookup: TermLookup, asked: AskedKeys
     ) -> None:
-        """Write the addresses anew if some array is another one."""
+        """Write the addresses again if an array was replaced."""
         index, table = population.index, population.table
         assert isinstance(index, RarestTerm)  # noqa: S101 - the caller has looked
         state, rows, frequency = index.arrays, table.rows, table.frequency
