@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+import sys
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,17 @@ import numpy.typing as npt
 
 _HUGE = 1 << 22
 """Bytes from which numpy asks for huge pages; room that is not used takes no memory."""
+
+
+def give_back() -> None:
+    """Give freed memory back to the system; glibc alone keeps it, what is below other blocks.
+
+    It takes some milliseconds for gigabytes.
+    """
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 class Memory:

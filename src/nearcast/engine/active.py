@@ -102,7 +102,9 @@ class IndexedMessages:
     def has_any(self, ids: list[str], now: float) -> bool:
         """Whether a message with one of these ids may be active."""
         used = self._slots.keys() & ids if len(self._slots) else ()
-        return any(self.has(id, now) for id in used) or not self._odd.keys().isdisjoint(ids)
+        if any(self.has(id, now) for id in used):
+            return True
+        return len(self._odd) > 0 and not self._odd.keys().isdisjoint(ids)
 
     def message(self, id: str) -> Message | None:
         """Rebuild an active message."""

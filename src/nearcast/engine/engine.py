@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from nearcast.store import Lineage, WebhookTable
 
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
+_MANY = 1 << 16  # rows of a table that take much memory while they are read
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
 
@@ -145,7 +146,8 @@ class Engine:
         core = self._ready()
         if isinstance(core, CountingScan) and (rows >= ROWS or is_due(core)):
             self.go_over()
-        return self._ready()
+            return self._ready()
+        return core
 
     def go_over(self) -> None:
         """Go over from plain code to an index, if that has not happened yet.
@@ -474,6 +476,7 @@ class Engine:
         return self._apply_table("publish", table)
 
     def _apply_table(self, op: str, table: Any) -> pa.Table:
+        from nearcast.arrays.memory import give_back
         from nearcast.engine.tables import TableError, apply_table, as_table
 
         table = as_table(table)
@@ -484,6 +487,8 @@ class Engine:
                 self._keep(changes, {})  # the rows before it took effect
                 raise
             self._keep(changes, {})
+        if op == "subscribe" and len(table) >= _MANY:
+            give_back()  # reading them took as much again
         return updates
 
 

@@ -39,8 +39,9 @@ class DecidedMessages:
 def decided_messages(core: Indexed, messages: PublishedColumns) -> DecidedMessages | None:
     """Decide what messages at points will do; None if they have to be applied one by one."""
     ids, ttl, outside = messages.ids, messages.ttl, core.settings.outside(messages.points)
-    replaces = core.replaces_columns and (len(set(ids)) < len(ids) or core.uses_any(ids))
-    rows = decided(core, POINT, ids, messages.at, ttl, outside, apart=replaces)
+    apart = core.replaces_columns
+    replaces = apart and (len(set(ids)) < len(ids) or core.uses_any(ids))
+    rows = decided(core, POINT, ids, messages.at, ttl, outside, apart=apart)
     if (rows["verdict"] == IN_USE).any() or core.ends_by(float(rows["time"][-1])):
         return None  # top-k subscriptions see a message replaced, or a subscription ends
     lives = np.nan_to_num(ttl) if ttl is not None and (ttl > 0).any() else None

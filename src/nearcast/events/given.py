@@ -59,7 +59,7 @@ def given_message(
     return Message(
         new_id("m") if id is None else id,
         "" if text is None else text,
-        None if point is None else as_point(point),
+        point if type(point) is tuple or point is None else as_point(point),  # checked there
         None if region is None else as_region(region),  # type: ignore[arg-type]  # checked there
         at,
         0.0 if ttl is None else ttl,

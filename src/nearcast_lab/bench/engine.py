@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast import Engine
+from nearcast.arrays.memory import give_back
 from nearcast.engine.indexed import Indexed
 from nearcast.text import DEFAULT, Content, parse_query
 from nearcast_lab.bench.agreement import DisagreementError
@@ -108,8 +109,9 @@ def _warm_up(seed: int) -> None:
 def _publish_singly(engine: Engine, offers: pa.Table) -> list[float]:
     times = []
     for offer in offers.to_pylist():
+        id, text, point = f"one-{offer['id']}", offer["text"], tuple(offer["point"])
         started = perf_counter()
-        engine.publish(f"one-{offer['id']}", offer["text"], tuple(offer["point"]))
+        engine.publish(id, text, point)
         times.append(perf_counter() - started)
     return times
 
@@ -118,6 +120,7 @@ def _resident() -> int:
     """Bytes of the resident set, once what is not used any more was given back."""
     gc.collect()
     pa.default_memory_pool().release_unused()
+    give_back()
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
 
 
