@@ -1,8 +1,8 @@
 """Residual predicates of conjuncts: what their keys do not say exactly.
 
 Comparisons of numbers are kept as columns, two of them at most for a predicate, so that a kernel
-decides them for many messages at once. Everything else is decided in plain code. A predicate is
-read when a message asks for it.
+decides them for many messages at once. Everything else is decided in plain code. Predicates are
+read when a message asks for them, many at once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ import numpy.typing as npt
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.engine.comparisons import (
+    COMPARISONS,
+    HIGH_CLOSED,
+    LEFT,
+    LOW_CLOSED,
+    NEGATED,
+    Comparisons,
+)
 from nearcast.text import Content, Equals, Operand, Within
 
-_COMPARISONS = 2  # of a predicate that a kernel decides
-_IN_PLAIN_CODE, _UNREAD = -1, -2
+_IN_PLAIN_CODE, _UNREAD = -1, LEFT
+_FEW = 8  # predicates that are not worth a kernel
 _MOST_KEPT = 1 << 15  # predicates in plain code that are not read again
-_LOW_CLOSED, _HIGH_CLOSED, _NEGATED = 1, 2, 4
 _FALSE, _TRUE, _ASK = range(3)
 _MOST_EXACT = 2**53  # whole numbers up to here are doubles
 
@@ -68,15 +75,15 @@ def _decide(
             asked += 1
             continue
         holds = True
-        for at in range(_COMPARISONS * number, _COMPARISONS * number + count):
+        for at in range(COMPARISONS * number, COMPARISONS * number + count):
             name, how, found = names[at], hows[at], False
             for value_at in range(starts[message], starts[message + 1]):
                 if of[value_at] == name:
                     value = values[value_at]
-                    above = value >= lows[at] if how & _LOW_CLOSED else value > lows[at]
-                    below = value <= highs[at] if how & _HIGH_CLOSED else value < highs[at]
+                    above = value >= lows[at] if how & LOW_CLOSED else value > lows[at]
+                    below = value <= highs[at] if how & HIGH_CLOSED else value < highs[at]
                     found |= above and below
-            holds &= found != ((how & _NEGATED) != 0)
+            holds &= found != ((how & NEGATED) != 0)
         verdicts[pair] = _TRUE if holds else _FALSE
     return asked
 
@@ -84,13 +91,18 @@ def _decide(
 class Conditions:
     """The residual predicates of all subscriptions, by number.
 
-    `residual_of` gives a predicate, and `number_of` the number of a property's name.
+    `residual_of` gives a predicate, `comparisons_of` many of them as columns, and `number_of` the
+    number of a property's name.
     """
 
     def __init__(
-        self, residual_of: Callable[[int], Residual], number_of: Callable[[str], int]
+        self,
+        residual_of: Callable[[int], Residual],
+        comparisons_of: Callable[[Int32s], Comparisons],
+        number_of: Callable[[str], int],
     ) -> None:
         self._residual_of, self._number_of = residual_of, number_of
+        self._comparisons_of = comparisons_of
         self._kept: dict[int, Residual] = {}
         self._counts: npt.NDArray[np.int8] = np.zeros(0, np.int8)  # of comparisons, or see above
         self._names: Int32s = np.zeros(0, np.int32)
@@ -110,17 +122,17 @@ class Conditions:
             self._grow(max(16, 2 * number))
         operands = [*residual.having, *residual.lacking]
         compared = [_bounds(operand) for operand in operands]
-        if len(operands) > _COMPARISONS or None in compared:
+        if len(operands) > COMPARISONS or None in compared:
             self._counts[number] = _IN_PLAIN_CODE
             self._keep(number, residual)
             return
         self._counts[number] = len(operands)
         for place, (operand, bounds) in enumerate(zip(operands, compared, strict=True)):
-            at = _COMPARISONS * number + place
+            at = COMPARISONS * number + place
             assert bounds is not None  # noqa: S101 - see above
             assert isinstance(operand, Equals | Within)  # noqa: S101 - they have bounds
             self._lows[at], self._highs[at], how = bounds
-            self._hows[at] = how | (_NEGATED if place >= len(residual.having) else 0)
+            self._hows[at] = how | (NEGATED if place >= len(residual.having) else 0)
             self._names[at] = self._number_of(operand.name)
 
     def _grow(self, room: int) -> None:
@@ -130,7 +142,7 @@ class Conditions:
         unread = np.full(room - len(self._counts), _UNREAD, np.int8)
         self._counts = np.concatenate([self._counts, unread])
         for name in ("_names", "_lows", "_highs", "_hows"):
-            setattr(self, name, longer(getattr(self, name), room * _COMPARISONS))
+            setattr(self, name, longer(getattr(self, name), room * COMPARISONS))
 
     def _keep(self, number: int, residual: Residual) -> None:
         if len(self._kept) >= _MOST_KEPT:
@@ -156,9 +168,19 @@ class Conditions:
         most = int(numbers.max(initial=-1))
         if most >= len(self._counts):
             self._grow(max(16, 2 * most))
-        unread = numbers[self._counts[numbers] == _UNREAD]
-        for number in np.unique(unread).tolist():
+        unread = np.unique(numbers[self._counts[numbers] == _UNREAD])
+        if len(unread) > _FEW:
+            self._take(unread, self._comparisons_of(unread))
+            unread = unread[self._counts[unread] == _UNREAD]
+        for number in unread.tolist():
             self.put(number, self._residual_of(number))
+
+    def _take(self, numbers: Int32s, read: Comparisons) -> None:
+        """Write the predicates that were read at once into the columns."""
+        self._counts[numbers] = read.counts
+        at = (COMPARISONS * numbers[:, None] + np.arange(COMPARISONS)).ravel()
+        self._names[at], self._lows[at] = read.names, read.lows
+        self._highs[at], self._hows[at] = read.highs, read.hows
 
     def decide(
         self,
@@ -190,12 +212,12 @@ def _bounds(operand: Operand) -> tuple[float, float, int] | None:
     if isinstance(operand, Within):
         low = -np.inf if operand.low is None else operand.low
         high = np.inf if operand.high is None else operand.high
-        how = (_LOW_CLOSED if operand.low_closed else 0) | (
-            _HIGH_CLOSED if operand.high_closed else 0
+        how = (LOW_CLOSED if operand.low_closed else 0) | (
+            HIGH_CLOSED if operand.high_closed else 0
         )
         return (float(low), float(high), how) if _fits(low) and _fits(high) else None
     if isinstance(operand, Equals) and operand.number is not None and _fits(operand.number):
-        return float(operand.number), float(operand.number), _LOW_CLOSED | _HIGH_CLOSED
+        return float(operand.number), float(operand.number), LOW_CLOSED | HIGH_CLOSED
     return None
 
 

@@ -35,6 +35,7 @@ from nearcast.index.table import EXCLUDES as WITH_EXCLUDED
 from nearcast.index.table import POLYGON as WITH_CORNERS
 from nearcast.index.table import RESIDUAL, SHARED
 from nearcast.text.bulk import (
+    BEGIN,
     EXISTS,
     INEXACT,
     KEY,
@@ -215,13 +216,19 @@ def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:
     """The numbers of the terms and keys that conjuncts require or exclude, by member; else -1."""
     numbers = np.full(len(read.kinds), -1, np.int32)
     needed = _needed(read.starts, read.kinds, read.conjuncts, read.required, read.excluded)
-    terms = np.flatnonzero(needed & (read.kinds == TERM))
-    spans = np.ascontiguousarray(read.spans[terms, :2])
-    numbers[terms] = population.terms.intern_spans(read.data, spans, True)
-    keys = np.flatnonzero(needed & (read.kinds != TERM))
-    if len(keys):
-        spans = np.ascontiguousarray(read.spans[keys, KEY:])
-        numbers[keys] = population.terms.intern_spans(read.keys, spans, False)
+    terms = population.terms
+
+    def number(some: Bools, data: Bytes, first: int) -> None:
+        members = np.flatnonzero(needed & some)
+        if len(members):
+            spans = np.ascontiguousarray(read.spans[members, first : first + 2])
+            numbers[members] = terms.intern_spans(data, spans, first == BEGIN)
+
+    # Until messages have come an index takes terms with high numbers for rare ones.
+    phrase, term = read.kinds == PHRASE, read.kinds == TERM
+    number(~phrase & ~term, read.keys, KEY)
+    number(term, read.data, BEGIN)
+    number(phrase, read.keys, KEY)
     return numbers
 
 

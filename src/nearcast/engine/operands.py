@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from nearcast.arrays.column import Column
 from nearcast.arrays.slots import Slots, empty_slots, put
 from nearcast.arrays.types import Int32s, Int64s
+from nearcast.engine.comparisons import Comparisons, read_comparisons
 from nearcast.engine.conditions import Conditions, Residual
 from nearcast.engine.matching import ArrivedMessage
-from nearcast.text import Conjunct, Content, Equals, Exists, Phrase, Prefix, Within, fold
+from nearcast.text import Analyser, Conjunct, Content, Equals, Exists, Phrase, Prefix, Within, fold
 from nearcast.text.keys import (
     EVERYONE,
     LONGEST_PHRASE,
@@ -85,11 +87,16 @@ class SavedOperands(NamedTuple):
 class Operands:
     """The operands of all subscriptions: which keys messages need, and residual predicates.
 
-    `parsed` gives the conjuncts of an owner.
+    `parsed` gives the conjuncts of an owner, `queries_of` the queries of many.
     """
 
-    def __init__(self, parsed: Callable[[int], Sequence[Conjunct]]) -> None:
-        self._parsed = parsed
+    def __init__(
+        self,
+        parsed: Callable[[int], Sequence[Conjunct]],
+        queries_of: Callable[[Int32s], pa.LargeStringArray],
+        analyser: Analyser,
+    ) -> None:
+        self._parsed, self._queries_of, self._analyser = parsed, queries_of, analyser
         self._prefixes: Counter[int] = Counter()
         self._phrases: Counter[int] = Counter()
         self._unwanted = 0
@@ -101,7 +108,7 @@ class Operands:
         self._free: list[int] = []
         self._slots: Slots | None = None  # the numbers by the hashes of names
         self._asked: AskedKeys | None = None  # until what is asked for changes
-        self.conditions = Conditions(self._residual, self._number_of)
+        self.conditions = Conditions(self._residual, self._comparisons, self._number_of)
 
     def __len__(self) -> int:
         """How many residual predicates there are."""
@@ -304,6 +311,12 @@ class Operands:
         conjunct = self._parsed(owner)[place]
         having = tuple(one for one in conjunct.having if not is_exact(one))
         return Residual(having, conjunct.lacking)
+
+    def _comparisons(self, numbers: Int32s) -> Comparisons:
+        """Many predicates, as far as they compare numbers and nothing else."""
+        queries = self._queries_of(self._owner.array[numbers])
+        places = self._place.array[numbers]
+        return read_comparisons(queries, places, self._analyser, self._number_of)
 
     def decided_for(self, content: Content, numbers: Int32s) -> npt.NDArray[np.bool_]:
         """Which predicates one message satisfies."""

@@ -68,7 +68,7 @@ class IndexedSubscriptions:
         self.terms = TermIds(self.table, analyser)
         self.analyser = analyser
         self.owners = Owners()
-        self.operands = Operands(self._conjuncts)
+        self.operands = Operands(self._conjuncts, self._queries, analyser)
         self.single = SingleMatcher()
         self._rowless: dict[int, Region] = {}  # the regions of owners that no message can match
         self._scattered: dict[int, Int32s] = {}  # rows that do not follow each other, by owner
@@ -99,6 +99,9 @@ class IndexedSubscriptions:
 
     def _conjuncts(self, owner: int) -> tuple[Conjunct, ...]:
         return self._parsed(self._query(owner)).conjuncts
+
+    def _queries(self, owners: Int32s) -> pa.LargeStringArray:
+        return self.owners.queries.take(owners)
 
     def subscription(self, id: str) -> Subscription | None:
         """Rebuild a subscription, without parsing its query."""
