@@ -45,7 +45,7 @@ Counts = npt.NDArray[np.int8]
 
 
 class Comparisons(NamedTuple):
-    """The comparisons of predicate i, from `COMPARISONS * i` on; LEFT of them if it was not read."""
+    """The comparisons of predicate i, from `COMPARISONS * i` on; LEFT if it was not read."""
 
     counts: Counts
     names: Int32s
@@ -83,12 +83,12 @@ def _read_comparison(
             return -1
         highs[at] = lows[at]
         return LOW_CLOSED | HIGH_CLOSED
-    if kind == LESS or kind == AT_MOST:
+    if LESS <= kind <= AT_MOST:
         first = begin + (2 if kind == AT_MOST else 1)
         if _bound(data, first, end, powers, highs, at) != end:
             return -1
         return LOW_CLOSED | (HIGH_CLOSED if kind == AT_MOST else 0)
-    if kind == MORE or kind == AT_LEAST:
+    if MORE <= kind <= AT_LEAST:
         first = begin + (2 if kind == AT_LEAST else 1)
         if _bound(data, first, end, powers, lows, at) != end:
             return -1

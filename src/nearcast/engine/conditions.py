@@ -121,7 +121,7 @@ class Conditions:
         if number >= len(self._counts):
             self._grow(max(16, 2 * number))
         operands = [*residual.having, *residual.lacking]
-        compared = [_bounds(operand) for operand in operands]
+        compared = [bounds_of(operand) for operand in operands]
         if len(operands) > COMPARISONS or None in compared:
             self._counts[number] = _IN_PLAIN_CODE
             self._keep(number, residual)
@@ -207,7 +207,7 @@ class Conditions:
         return holding
 
 
-def _bounds(operand: Operand) -> tuple[float, float, int] | None:
+def bounds_of(operand: Operand) -> tuple[float, float, int] | None:
     """What a number is compared with, if doubles say that exactly."""
     if isinstance(operand, Within):
         low = -np.inf if operand.low is None else operand.low

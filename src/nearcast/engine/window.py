@@ -265,8 +265,11 @@ class SlidingWindow:
     def slide(self, now: float) -> None:
         """Remove what has ended by `now`, then the oldest while they are too many or too old."""
         most = self._window.count
-        if not self._ending and most is not None and len(self._numbers) <= most and not self._ends:
-            return  # nothing ends, and there is room: as it is for most single messages
+        if not self._ending and most is not None and not self._ends:
+            # Nothing ends, as it is for most single messages.
+            if len(self._numbers) > most:
+                self._forget(len(self._numbers) - most)
+            return
         for number in self._ends.due(now).tolist() if self._ending else ():
             if number in self._ending:
                 self.take_out(self._ending[number][0])

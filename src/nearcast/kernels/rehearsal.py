@@ -87,6 +87,12 @@ def _operands(engine: Engine) -> None:
     queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
+    # So many with comparisons that they are read at once.
+    prices = [f"{number}p" for number in range(16)]
+    asked = {"id": prices, "query": [f"a price:<{number}" for number in range(16)]}
+    engine.subscribe_table(
+        pa.table({**asked, "region": [{"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}] * 16})
+    )
     given = ['{"price": 2.5, "kind": "X", "tags": [1, true]}', None, '{"kind": {"x": 1}}'] * 8
     ids, texts = [f"o{n % 20}" for n in range(len(given))], ["ab b a", "é", ""] * 8
     points = [[0.0, 0.0]] * len(given)
@@ -95,8 +101,8 @@ def _operands(engine: Engine) -> None:
     if isinstance(engine._core, Indexed):
         engine._core.boolean.single.prepare()
         engine.publish("alone", "ab b a", (0.0, 0.0))
-    for number in range(len(queries)):
-        engine.unsubscribe(f"{number}o")
+    for id in [*(f"{number}o" for number in range(len(queries))), *prices]:
+        engine.unsubscribe(id)
 
 
 def _many_terms(engine: Engine) -> None:

@@ -11,8 +11,9 @@ from collections import Counter
 from pathlib import Path
 from resource import getpagesize
 from time import perf_counter, process_time
-from typing import TypedDict
+from typing import Any, TypedDict
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ _CHECKED = 60
 class EngineReport(TypedDict):
     """What was measured; rates are a second of CPU of all threads.
 
+    Priced messages have a category and a price as properties.
     Bytes are what the resident set has grown by, and what the engine accounts for itself.
     """
 
@@ -43,6 +45,7 @@ class EngineReport(TypedDict):
     messages: int
     publish_cpu_s: float
     messages_per_cpu_s: float
+    priced_messages_per_cpu_s: float
     updates: int
     publish_p50_us: float
     publish_p99_us: float
@@ -60,6 +63,8 @@ def measure_engine(
     made = deals.subscriptions(subscriptions, seed)
     tables, all_offers = deals.tables(made), deals.messages(messages + _WARM, seed)
     offers = all_offers.slice(0, messages)
+    all_priced = deals.messages(messages + _WARM, seed + 3, priced=True)
+    priced = all_priced.slice(0, messages)
     singles = deals.messages(_SINGLE, seed + 2)
     engine = Engine(index="rarest-term")
     before = _resident()
@@ -70,14 +75,15 @@ def measure_engine(
     load_s = process_time() - started
     grown = _resident() - before
     progress("publishing a table")
-    engine.publish_table(all_offers.slice(messages))  # others: none is published twice
-    started = process_time()
-    updates = engine.publish_table(offers)
-    publish_s = process_time() - started
+    # Others first; none is published twice.
+    engine.publish_table(all_offers.slice(messages))
+    updates, publish_s = _timed(engine, offers)
+    engine.publish_table(all_priced.slice(messages))
+    priced_updates, priced_s = _timed(engine, priced)
     progress("publishing one by one")
     times = _publish_singly(engine, singles)
     progress("checking some messages with plain code")
-    checked = _check(made, offers, updates)
+    checked = _check(made, offers, updates) + _check(made, priced, priced_updates)
     return EngineReport(
         subscriptions=subscriptions,
         load_cpu_s=load_s,
@@ -87,12 +93,20 @@ def measure_engine(
         messages=messages,
         publish_cpu_s=publish_s,
         messages_per_cpu_s=messages / publish_s,
-        updates=len(updates),
+        priced_messages_per_cpu_s=messages / priced_s,
+        updates=len(updates) + len(priced_updates),
         publish_p50_us=float(np.percentile(times, 50)) * 1e6,
         publish_p99_us=float(np.percentile(times, 99)) * 1e6,
-        checked_messages=min(_CHECKED, messages),
+        checked_messages=2 * min(_CHECKED, messages),
         checked_updates=checked,
     )
+
+
+def _timed(engine: Engine, table: pa.Table) -> tuple[pa.Table, float]:
+    """Publish a table, and tell what CPU it took."""
+    started = process_time()
+    updates = engine.publish_table(table)
+    return updates, process_time() - started
 
 
 def _warm_up(seed: int) -> None:
@@ -101,6 +115,7 @@ def _warm_up(seed: int) -> None:
     for table in deals.tables(deals.subscriptions(_WARM, seed)):
         engine.subscribe_table(table)
     engine.publish_table(deals.messages(_WARM, seed))
+    engine.publish_table(deals.messages(_WARM, seed, priced=True))
     if isinstance(engine._core, Indexed):
         engine._core.boolean.single.prepare()
     _publish_singly(engine, deals.messages(10, seed))
@@ -137,7 +152,7 @@ def _check(made: deals.DealSubscriptions, offers: pa.Table, updates: pa.Table) -
     count = 0
     for event, ids in wanted.items():
         offer = offers.slice(event, 1).to_pylist()[0]
-        expected = _reached(made, offer["text"], tuple(offer["point"]))
+        expected = _reached(made, offer)
         if ids != expected:
             raise DisagreementError(
                 f"message {offer['id']}: {len(ids)} updates, and {len(expected)} by plain code"
@@ -146,10 +161,12 @@ def _check(made: deals.DealSubscriptions, offers: pa.Table, updates: pa.Table) -
     return count
 
 
-def _reached(made: deals.DealSubscriptions, text: str, point: tuple[float, float]) -> set[str]:
+def _reached(made: deals.DealSubscriptions, offer: dict[str, Any]) -> set[str]:
     """The subscriptions that a message reaches, found without an index."""
-    tokens = DEFAULT.tokens(text)
-    terms, content = frozenset(tokens), Content(tokens, None)
+    tokens, point = DEFAULT.tokens(offer["text"]), offer["point"]
+    properties = offer.get("properties")
+    terms = frozenset(tokens)
+    content = Content(tokens, None if properties is None else msgspec.json.decode(properties))
     reach = 2.0 * made.radii / 111_000.0
     off = np.abs(made.centers - np.array(point))
     near = (off[:, 1] <= reach) & (off[:, 0] * np.cos(np.radians(point[1])) <= 1.2 * reach)

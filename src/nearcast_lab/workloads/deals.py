@@ -141,18 +141,29 @@ def _queries(rng: np.random.Generator, count: int) -> list[str]:
     return made
 
 
-def messages(count: int, seed: int = 1) -> pa.Table:
-    """Make messages of 6 to 14 words at points around cities, as `publish_table` takes them."""
+def messages(count: int, seed: int = 1, *, priced: bool = False) -> pa.Table:
+    """Make messages of 6 to 14 words at points around cities, as `publish_table` takes them.
+
+    Those that are `priced` have other ids, and a category and a price as properties.
+    """
     rng = np.random.default_rng([seed, 1 << 40])
     words = _words(rng, count, 14).tolist()
     lengths = rng.integers(6, 15, count).tolist()
     texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
     points = _places(rng, count, 0.2)
+    kind = "priced" if priced else "offer"
     columns = {
-        "id": pa.array([f"offer-{number}" for number in range(count)]),
+        "id": pa.array([f"{kind}-{number}" for number in range(count)]),
         "text": pa.array(texts),
         "point": pa.FixedSizeListArray.from_arrays(pa.array(points.ravel()), 2),
     }
+    if priced:
+        categories = rng.integers(0, len(_CATEGORIES), count).tolist()
+        prices = rng.integers(5, 2000, count).tolist()
+        columns["properties"] = pa.array(
+            f'{{"category": "{_CATEGORIES[category]}", "price": {price}}}'
+            for category, price in zip(categories, prices, strict=True)
+        )
     return pa.table(columns)
 
 
