@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner_counting, kernel, read_only
+from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 
 Slots = npt.NDArray[np.uint64]
@@ -81,6 +82,12 @@ def slot_of(slots: Slots, first: np.uint64, second: np.uint64) -> int:
             return np.int64(at)  # type: ignore[return-value]  # an int to every caller
         at = (at + _ONE) & mask
     return NOTHING
+
+
+@inner_counting
+def ask_for(slots: Slots, first: np.uint64) -> None:
+    """Ask the memory for the slot of a key that is looked for soon."""
+    prefetch(slots, 2 * np.int64(first & np.uint64(len(slots) - 1)))
 
 
 @kernel
@@ -207,28 +214,29 @@ def _round(
 
 
 @inner_counting
-def hash_bytes(
-    secret: Secret, data: Bytes, begin: int, end: int, lower: bool
-) -> tuple[np.uint64, np.uint64]:
-    """Hash a part of some bytes with a secret; with `lower` capital letters of ASCII as small."""
-    a, b = _START[0] ^ secret[0], _START[1] ^ secret[1]
-    c, d = _START[2] ^ secret[0], _START[3] ^ secret[1]
-    word, filled = np.uint64(0), 0
-    for at in range(begin, end):
-        letter = data[at]
-        if lower and 65 <= letter <= 90:
-            letter += np.uint8(32)
-        word |= np.uint64(letter) << np.uint64(8 * filled)
-        filled += 1
-        if filled == 8:
-            d ^= word
-            a, b, c, d = _round(a, b, c, d)
-            a ^= word
-            word, filled = np.uint64(0), 0
-    word |= np.uint64(end - begin) << np.uint64(56)
+def begin_hash(secret: Secret) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Begin a hash with a secret: go on with `add_word`, and end with `end_hash`."""
+    return (
+        _START[0] ^ secret[0], _START[1] ^ secret[1], _START[2] ^ secret[0], _START[3] ^ secret[1]
+    )  # fmt: skip
+
+
+@inner_counting
+def add_word(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, word: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Go on with eight bytes, the first of them lowest."""
     d ^= word
     a, b, c, d = _round(a, b, c, d)
-    a ^= word
+    return a ^ word, b, c, d
+
+
+@inner_counting
+def end_hash(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, word: np.uint64, size: int
+) -> tuple[np.uint64, np.uint64]:
+    """End the hash of `size` bytes with those that made no whole word."""
+    a, b, c, d = add_word(a, b, c, d, word | (np.uint64(size) << np.uint64(56)))
     c ^= np.uint64(0xEE)
     for _ in range(3):
         a, b, c, d = _round(a, b, c, d)
@@ -237,6 +245,25 @@ def hash_bytes(
     for _ in range(3):
         a, b, c, d = _round(a, b, c, d)
     return first, a ^ b ^ c ^ d
+
+
+@inner_counting
+def hash_bytes(
+    secret: Secret, data: Bytes, begin: int, end: int, lower: bool
+) -> tuple[np.uint64, np.uint64]:
+    """Hash a part of some bytes with a secret; with `lower` capital letters of ASCII as small."""
+    a, b, c, d = begin_hash(secret)
+    word, filled = np.uint64(0), 0
+    for at in range(begin, end):
+        letter = data[at]
+        if lower and 65 <= letter <= 90:
+            letter += np.uint8(32)
+        word |= np.uint64(letter) << np.uint64(8 * filled)
+        filled += 1
+        if filled == 8:
+            a, b, c, d = add_word(a, b, c, d, word)
+            word, filled = np.uint64(0), 0
+    return end_hash(a, b, c, d, word, end - begin)
 
 
 @kernel

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined, kernel
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.slots import Secret, Slots, find, hash_bytes
+from nearcast.arrays.slots import Secret, Slots, ask_for, find, hash_bytes
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.engine.key_filter import (
     FilterWords,
@@ -90,7 +89,6 @@ def read_keys(
     are scratch space for one message.
     """
     written = valued = 0
-    mask = np.uint64(len(slots) - 1)
     for row in range(len(offsets) - 1):
         starts[row], number_starts[row] = written, valued
         if not simple[row]:
@@ -98,7 +96,7 @@ def read_keys(
         now = mark + row
         tokens = cut_ascii(data, offsets[row], offsets[row + 1], secret, hashes, spans)
         for token in range(tokens):
-            prefetch(slots, 2 * np.int64(hashes[token, 0] & mask))
+            ask_for(slots, hashes[token, 0])
         for token in range(tokens):
             term = find(slots, hashes[token, 0], hashes[token, 1])
             tokens_as[token] = term

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
-from nearcast.arrays.slots import Secret, Slots, find, hash_bytes, put, remove
+from nearcast.arrays.slots import Secret, Slots, ask_for, find, hash_bytes, put, remove
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.text.columns import cut_ascii
 
@@ -61,6 +61,8 @@ def read_texts(
             continue
         # Cut the whole text first, so that the look-ups, which wait for memory, overlap.
         tokens = cut_ascii(data, at, stop, secret, hashes, spans)
+        for token in range(tokens):
+            ask_for(slots, hashes[token, 0])
         for token in range(tokens):
             # Look the token up, and number it if it is new.
             first, second = hashes[token, 0], hashes[token, 1]

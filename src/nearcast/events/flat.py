@@ -41,7 +41,9 @@ def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
 
 def present(column: pa.Array) -> Mask:
     """Which entries are not null."""
-    return mask_of(pc.is_valid(column)) if column.null_count else np.ones(len(column), np.bool_)
+    if column.null_count in (0, len(column)):
+        return np.full(len(column), column.null_count == 0)
+    return mask_of(pc.is_valid(column))
 
 
 def mask_of(column: pa.Array) -> Mask:
@@ -67,6 +69,8 @@ def _numbers(column: pa.Array) -> Floats:
 def strings_of(column: pa.Array) -> tuple[pa.StringArray, Mask]:
     """Strings, and which are there and are UTF-8 as they say; all null if they are no strings."""
     kind = column.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.string()), np.zeros(len(column), np.bool_)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         try:
             value = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -21,7 +21,9 @@ from nearcast.arrays.slots import (
     SECOND_SEED,
     Secret,
     Slots,
-    hash_bytes,
+    add_word,
+    begin_hash,
+    end_hash,
     hash_strings,
     mixed,
 )
@@ -107,23 +109,33 @@ def cut_ascii(data: Bytes, at: int, stop: int, secret: Secret, hashes: Slots, sp
     tokens, has_secret = 0, len(secret) > 0
     while at < stop:
         begin = at
-        while at < stop:
-            letter = data[at]
-            if not (97 <= letter | 32 <= 122 or 48 <= letter <= 57):
-                break
-            at += 1
+        first, second = FIRST_SEED, SECOND_SEED
+        if has_secret:
+            # As `hash_bytes` does, while looking for the end.
+            a, b, c, d = begin_hash(secret)
+            word, filled = np.uint64(0), np.uint64(0)
+            while at < stop:
+                letter = data[at]
+                if not (97 <= letter | 32 <= 122 or 48 <= letter <= 57):
+                    break
+                word |= np.uint64(letter | 32) << filled  # digits have this bit too
+                filled += np.uint64(8)
+                if filled == 64:
+                    a, b, c, d = add_word(a, b, c, d, word)
+                    word, filled = np.uint64(0), np.uint64(0)
+                at += 1
+            if at > begin:
+                first, second = end_hash(a, b, c, d, word, at - begin)
+        else:
+            while at < stop:
+                letter = data[at]
+                if not (97 <= letter | 32 <= 122 or 48 <= letter <= 57):
+                    break
+                first = (first ^ np.uint64(letter | 32)) * FIRST_FACTOR
+                second = (second + np.uint64(letter | 32)) * SECOND_FACTOR
+                at += 1
+            first, second = mixed(first), mixed(second)
         if at > begin:
-            if has_secret:
-                first, second = hash_bytes(secret, data, begin, at, True)
-            else:
-                first, second = FIRST_SEED, SECOND_SEED
-                for place in range(begin, at):
-                    letter = data[place]
-                    if 65 <= letter <= 90:
-                        letter += np.uint8(32)
-                    first = (first ^ np.uint64(letter)) * FIRST_FACTOR
-                    second = (second + np.uint64(letter)) * SECOND_FACTOR
-                first, second = mixed(first), mixed(second)
             hashes[tokens, 0], hashes[tokens, 1] = first, second
             spans[tokens, 0], spans[tokens, 1] = begin, at
             tokens += 1
