@@ -85,6 +85,20 @@ def test_what_is_special_goes_another_way() -> None:
     assert core.boolean.table.frequency[core.boolean.terms.known(["ab"])].tolist() == [7]
 
 
+@pytest.mark.parametrize("count", [1, 100, 255, 300])
+def test_properties_are_found_however_many_there_are(count: int) -> None:
+    engine, here = Engine(index="rarest-term"), (0.0, 0.0)
+    core = prepared(engine)
+    for number in range(320):
+        engine.subscribe(f"s{number}", f"sizes:{number}", Circle(here, 10))
+    engine.subscribe("large", "ab sizes:>=99")
+    engine.subscribe("other", "ab NOT sizes:0")
+    found = reached(engine, "m", "ab", here, properties={"sizes": list(range(count)), "x": "0"})
+    assert found == {f"s{n}" for n in range(count)} | ({"large"} if count > 99 else set())
+    assert reached(engine, "n", "ab", here, properties={"x": 0}) == {"other"}
+    assert core.boolean.table.frequency[core.boolean.terms.known(["ab"])].tolist() == [2]
+
+
 def test_a_message_that_reaches_very_many() -> None:
     """More than there is room for, so that nothing is counted twice."""
     engine, scan = Engine(index="rarest-term"), Scan()

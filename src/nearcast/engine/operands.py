@@ -277,11 +277,14 @@ class Operands:
             for first in range(len(tokens) - length + 1):
                 keys.add(phrase_key(tokens[first : first + length]))
         if content.properties and self._names:
-            keys.update(self._keys_in(content.properties))
+            keys.update(self.keys_in(content.properties))
         return keys
 
-    def _keys_in(self, properties: Any) -> Iterator[str]:
-        """The keys of properties; without recursion, as they may be nested deeply."""
+    def keys_in(self, properties: Any) -> Iterator[str]:
+        """The keys of properties, some perhaps twice.
+
+        There is no recursion, as they may be nested deeply.
+        """
         left: list[tuple[str, Any]] = [("", properties)]
         while left:
             name, value = left.pop()

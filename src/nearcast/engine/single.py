@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LONGEST = 1 << 11  # bytes of a text
 _MOST_TOKENS = _LONGEST // 2 + 1
 _ROOM = 1 << 12  # nodes and leaves to visit, and rows to find
+_MOST_KEYS = 1 << 8  # of properties
 _BESIDE = 8  # bytes that a key has beside its letters, at most
 _WORTH_LOADING, _WORTH_COMPILING = 1 << 8, 1 << 16
 """After how many messages it pays to load the kernel, or to compile what it needs."""
@@ -54,6 +55,7 @@ class SingleMatcher:
         self._letters = self._text.data
         self._terms: Int32s = np.zeros(0, np.int32)
         self._bitmap: Bitmap = np.zeros(0, np.uint64)
+        self._keys = np.empty(_MOST_KEYS, np.int32)
         self._found, self._owners = np.empty(_ROOM, np.int32), np.empty(_ROOM, np.int32)
         self._own: list[npt.NDArray[Any]] = [
             read_only(self._text), np.zeros(2, np.int64), np.ones(1, np.bool_),
@@ -63,7 +65,7 @@ class SingleMatcher:
             np.empty((0, 2), np.int64), np.empty(0, np.int8), np.empty((0, 2), np.int64),
             np.empty(0), np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0),
             np.zeros((1, 4)), self._bitmap, np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int32),
-            self._found, self._owners,
+            self._found, self._owners, self._keys,
         ]  # fmt: skip
 
     def prepare(self) -> None:
@@ -119,9 +121,13 @@ class SingleMatcher:
             return None
         if len(text) > _LONGEST or not text.isascii() or point is None:
             return None
+        terms, keys = population.terms, 0
         if message.properties is not None and not population.operands.asks_no_properties:
-            return None
-        terms = population.terms
+            numbers = terms.known(set(population.operands.keys_in(message.properties)))
+            keys = len(numbers)
+            if keys > _MOST_KEYS:
+                return None
+            self._keys[:keys] = numbers
         asked = population.operands.asked_keys(terms)
         lookup = terms.lookup(asked.prefixes)
         if not lookup.plain:
@@ -129,7 +135,7 @@ class SingleMatcher:
         self._follow(population, lookup, asked)
         self._letters[: len(text)] = text.encode()
         count, looked_at, flags = match_single(
-            self._where, len(text), *point, terms.next_mark(1), asked.known, asked.everyone
+            self._where, len(text), *point, terms.next_mark(1), asked.known, asked.everyone, keys
         )
         SingleMatcher.is_loaded = True
         if count == NOT_DONE:
@@ -154,7 +160,7 @@ class SingleMatcher:
             return
         self._state, self._rows, self._frequency = state, rows, frequency
         self._asked, self._lookup = asked, lookup
-        most = 2 + _MOST_TOKENS * (1 + len(asked.prefixes) + len(asked.phrases))
+        most = 2 + _MOST_TOKENS * (1 + len(asked.prefixes) + len(asked.phrases)) + _MOST_KEYS
         if most > len(self._terms):
             self._terms = self._own[4] = np.empty(most, np.int32)
         known = max(len(frequency), len(state.runs) // 2)

@@ -35,11 +35,13 @@ NOT_DONE = -1
 
 @lean_kernel
 def match_single(
-    where: Int64s, size: int, lon: float, lat: float, mark: int, all_known: bool, everyone: int
-) -> tuple[int, int, int]:
+    where: Int64s, size: int, lon: float, lat: float, mark: int, all_known: bool, everyone: int,
+    keys: int,
+) -> tuple[int, int, int]:  # fmt: skip
     """Find the rows that match a message, and their owners.
 
-    `where` has the addresses of all arrays; the text is the first `size` bytes of its array. Gives
+    `where` has the addresses of all arrays; the text is the first `size` bytes of its array, and
+    of the keys of properties there are so many. Gives
     how many rows there are, how many were looked at, and the flags that any of them has; or
     NOT_DONE, and no other effect, if they are too many for the room.
     """
@@ -73,6 +75,10 @@ def match_single(
         floats_at(where, OWN + 14), int64s_at(where, OWN + 15), int32s_at(where, OWN + 16),
         floats_at(where, OWN + 17),
     )  # fmt: skip
+    own = int32s_at(where, OWN + 24)
+    for at in range(keys):
+        terms[starts[1] + at] = own[at]
+    starts[1] += keys
     # What it matches.
     box[0, 0], box[0, 1], box[0, 2], box[0, 3] = lon, lat, lon, lat
     following, written, looked, _ = match_batch(

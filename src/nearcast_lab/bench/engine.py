@@ -49,6 +49,7 @@ class EngineReport(TypedDict):
     updates: int
     publish_p50_us: float
     publish_p99_us: float
+    priced_publish_p50_us: float
     checked_messages: int
     checked_updates: int
 
@@ -66,6 +67,7 @@ def measure_engine(
     all_priced = deals.messages(messages + _WARM, seed + 3, priced=True)
     priced = all_priced.slice(0, messages)
     singles = deals.messages(_SINGLE, seed + 2)
+    priced_singles = deals.messages(_SINGLE, seed + 4, priced=True)
     engine = Engine(index="rarest-term")
     before = _resident()
     progress("loading them")
@@ -82,6 +84,7 @@ def measure_engine(
     priced_updates, priced_s = _timed(engine, priced)
     progress("publishing one by one")
     times = _publish_singly(engine, singles)
+    priced_times = _publish_singly(engine, priced_singles)
     progress("checking some messages with plain code")
     checked = _check(made, offers, updates) + _check(made, priced, priced_updates)
     return EngineReport(
@@ -97,6 +100,7 @@ def measure_engine(
         updates=len(updates) + len(priced_updates),
         publish_p50_us=float(np.percentile(times, 50)) * 1e6,
         publish_p99_us=float(np.percentile(times, 99)) * 1e6,
+        priced_publish_p50_us=float(np.percentile(priced_times, 50)) * 1e6,
         checked_messages=2 * min(_CHECKED, messages),
         checked_updates=checked,
     )
@@ -125,10 +129,16 @@ def _publish_singly(engine: Engine, offers: pa.Table) -> list[float]:
     times = []
     for offer in offers.to_pylist():
         id, text, point = f"one-{offer['id']}", offer["text"], tuple(offer["point"])
+        properties = _properties(offer)
         started = perf_counter()
-        engine.publish(id, text, point)
+        engine.publish(id, text, point, properties=properties)
         times.append(perf_counter() - started)
     return times
+
+
+def _properties(offer: dict[str, Any]) -> dict[str, Any] | None:
+    written = offer.get("properties")
+    return None if written is None else msgspec.json.decode(written)
 
 
 def _resident() -> int:
@@ -164,9 +174,7 @@ def _check(made: deals.DealSubscriptions, offers: pa.Table, updates: pa.Table) -
 def _reached(made: deals.DealSubscriptions, offer: dict[str, Any]) -> set[str]:
     """The subscriptions that a message reaches, found without an index."""
     tokens, point = DEFAULT.tokens(offer["text"]), offer["point"]
-    properties = offer.get("properties")
-    terms = frozenset(tokens)
-    content = Content(tokens, None if properties is None else msgspec.json.decode(properties))
+    terms, content = frozenset(tokens), Content(tokens, _properties(offer))
     reach = 2.0 * made.radii / 111_000.0
     off = np.abs(made.centers - np.array(point))
     near = (off[:, 1] <= reach) & (off[:, 0] * np.cos(np.radians(point[1])) <= 1.2 * reach)
