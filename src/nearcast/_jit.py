@@ -32,7 +32,7 @@ from numba.extending import register_jitable
 
 from nearcast import _kernel_files
 from nearcast._compiler import INNER, OUTER, rebuild
-from nearcast._compiler_shortcuts import shortcuts
+from nearcast._compiler_shortcuts import on_one_piece_of_stack, shortcuts
 
 try:
     import fcntl
@@ -206,7 +206,7 @@ def _compiled_once(dispatcher: Any) -> Any:
                 return compile_or_load(signature)
             lock = Path(cache.cache_path) / "locks" / f"{cache.name}.lock"
             with _held(lock), shortcuts():
-                return compile_or_load(signature)
+                return on_one_piece_of_stack(compile_or_load, signature)
 
     dispatcher.compile = compile_once
     return dispatcher
