@@ -3,7 +3,7 @@
 Numba makes every function ready to run: it links in whatever the function calls, optimises all of
 it and emits machine code. A caller takes the optimised code, links it in and optimises it again.
 What only kernels call never runs by itself; here it stays as it was lowered, and a kernel links,
-optimises and emits everything below it once.
+optimises and emits everything below it once. It is not stored either: kernels contain it.
 
 Passes that find nothing to do in a function are left out. `_compiler_lowering` makes less code for
 LLVM, `_compiler_shortcuts` does less on the way to it.
@@ -25,7 +25,6 @@ from nearcast import _compiler_lowering
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of what holds a function's Python objects
 _UNRESOLVED = ".numba.unresolved$"  # how those begin of functions that call each other in turns
 _RUNTIME = "NRT_"  # how those begin of numba's own functions that count references
-_KIND = "inner"
 
 
 def _has(owner: Any, *names: str) -> bool:
@@ -33,7 +32,6 @@ def _has(owner: Any, *names: str) -> bool:
 
 
 Compiler: Any = compiler.Compiler
-_Result: Any = compiler.CompileResult
 _register_pass: Any = compiler_machinery.register_pass
 _environment: Any = environment.lookup_environment
 _LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
@@ -41,26 +39,27 @@ _LOWERING: Any = getattr(typed_passes, "NativeLowering", object)
 _KNOWN = (
     _has(_LIBRARY, "add_linking_library", "finalize", "get_pointer_to_function")
     and _has(_LIBRARY, "_optimize_final_module", "_finalize_dynamic_globals")
-    and _has(_LIBRARY, "_get_module_for_linking", "serialize_using_object_code")
-    and _has(_LIBRARY, "_optimize_functions")
-    and _has(getattr(codegen, "JITCPUCodegen", None), "set_env", "_function_pass_manager")
+    and _has(_LIBRARY, "_get_module_for_linking", "_optimize_functions")
+    and _has(getattr(codegen, "JITCPUCodegen", None), "set_env", "_pass_builder")
+    and _has(getattr(codegen, "JITCPUCodegen", None), "_module_pass_manager")
+    and _has(binding, "create_new_module_pass_manager")
     and _has(_LOWERING, "run_pass", "lowering_class")
     and _compiler_lowering.KNOWN
     and _has(compiler_machinery.PassManager, "_ENFORCING")
-    and set(_Result._fields) >= {"library", "entry_point", "fndesc", "referenced_envs"}
 )
 
 
 class _Library(_LIBRARY):  # type: ignore[misc]  # numba ships no type information
-    """Code whose functions are optimised one by one as soon as they are lowered."""
+    """Code whose functions are made small as soon as they are lowered."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Optimise the functions that are in the module; numba takes those it only names too."""
+        """Make values of what is in memory; the kernel above optimises the rest, and that once."""
         ll_module.data_layout = self._codegen._data_layout
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
-                passes.run(function, builder)
+        passes = binding.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(ll_module, self._codegen._pass_builder())
 
 
 class _KernelLibrary(_Library):
@@ -81,7 +80,11 @@ class _KernelLibrary(_Library):
                 each.linkage = "internal"
         for each in environments:  # so that those which nothing refers to are left out
             each.linkage = "linkonce_odr"
-        super()._optimize_final_module()
+        if any(each.name.startswith(_RUNTIME) for each in module.functions):
+            super()._optimize_final_module()
+        else:  # numba's first round only brings together the counts of references
+            passes, builder = self._codegen._module_pass_manager()
+            passes.run(module, builder)
         for each in module.global_variables:
             if _is_environment(each):
                 each.linkage = "common"
@@ -123,14 +126,6 @@ class _FunctionLibrary(_Library):
     def codegen(self) -> Any:
         """What would set the environment of the machine code, if there were any."""
         return _NoEnvironment
-
-    def serialize_using_object_code(self) -> tuple[str, str, bytes]:
-        """The code with all that it calls, as LLVM writes it down."""
-        self._ensure_finalized()
-        together = self._final_module.clone()
-        for library in self._linking_libraries:
-            together.link_in(library._get_module_for_linking(), preserve=True)
-        return self.name, _KIND, together.as_bitcode()
 
 
 class _NoEnvironment:
@@ -220,23 +215,3 @@ INNER = _made_by(_FunctionLibrary, "inner_lowering")
 
 OUTER = _made_by(_KernelLibrary, "outer_lowering")
 """The compiler of kernels."""
-
-
-def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
-    """Rebuild a compiled function from its stored form, of either compiler."""
-    name, kind, code = data[0]
-    if kind != _KIND:
-        return _Result._rebuild(context, *data)
-    fndesc, objects, signature, mode, lifted, notes, reload, used = data[1:]
-    for each in reload:
-        each()
-    library = _FunctionLibrary(context.codegen(), name)
-    library._final_module = binding.parse_bitcode(code)
-    library.finalize()
-    return _Result(
-        target_context=context, typing_context=context.typing_context, library=library,
-        environment=objects, entry_point=context.get_executable(library, fndesc, objects),
-        fndesc=fndesc, type_annotation=notes, signature=signature, objectmode=mode,
-        lifted=lifted, typing_error=None, call_helper=None, metadata=None, reload_init=reload,
-        referenced_envs=used,
-    )  # fmt: skip

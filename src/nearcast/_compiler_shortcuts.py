@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from numba.core import base, event, ir, postproc, targetconfig, transforms
+from numba.core import base, event, ir, postproc, targetconfig, transforms, utils
 from numba.core.types import functions
 from numba.core.typing import context, templates
 
@@ -22,6 +23,7 @@ _Inst: Any = ir.Inst
 _Processor: Any = postproc.PostProcessor
 _postproc: Any = postproc
 _transforms: Any = transforms
+_utils: Any = utils
 _CONTEXTS: tuple[Any, ...] = (base.BaseContext, context.BaseContext)
 
 
@@ -116,6 +118,22 @@ def _post_process(own: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _remembered(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function, which finds the signature of each other function once."""
+    known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def recall(function: Any) -> Any:
+        try:
+            found = known.get(function)
+        except TypeError:  # nothing can refer to it weakly
+            return find(function)
+        if found is None:
+            found = known[function] = find(function)
+        return found
+
+    return recall
+
+
 def _shortcuts() -> list[tuple[Any, str, Any]]:
     """The replaced functions of numba: their owners, names and substitutes."""
     found: list[tuple[Any, str, Any]] = []
@@ -130,6 +148,8 @@ def _shortcuts() -> list[tuple[Any, str, Any]]:
     found += [(event, name, lambda *_, **__: None) for name in events]
     if hasattr(_postproc, "VariableLifetime") and hasattr(_Processor, "_insert_var_dels"):
         found.append((_Processor, "run", _post_process(_Processor.run)))
+    if hasattr(_utils, "pysignature"):
+        found.append((_utils, "pysignature", _remembered(_utils.pysignature)))
     for kind in _CONTEXTS:
         if hasattr(kind, "install_registry") and hasattr(templates, "BaseRegistryLoader"):
             take_over = _Refreshed(kind.refresh).take_over

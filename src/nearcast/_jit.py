@@ -26,12 +26,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 from numba.extending import register_jitable
 
 from nearcast import _kernel_files
-from nearcast._compiler import INNER, OUTER, rebuild
+from nearcast._compiler import INNER, OUTER
 from nearcast._compiler_shortcuts import on_one_piece_of_stack, shortcuts
 
 try:
@@ -60,8 +61,7 @@ class KernelCache(_Cache):
     The first line of a file says in JSON what it is; the rest is what numba pickles of it.
     """
 
-    def __init__(self, function: Any, entry: bool) -> None:
-        self._entry = entry  # whether Python may call it, and not only other kernels
+    def __init__(self, function: Any) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         self._line = function.__code__.co_firstlineno
         outside = _kernel_files.source_outside(function.__code__.co_filename)
@@ -98,7 +98,7 @@ class KernelCache(_Cache):
             head, _, code = path.read_bytes().partition(b"\n")
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
-            return rebuild(target_context, pickle.loads(code))  # noqa: S301 - ours
+            return CompileResult._rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
         except Exception:  # a torn file can fail in any way, and is then written again
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None
@@ -112,7 +112,6 @@ class KernelCache(_Cache):
             "kernel": self.name,
             "signature": _spelled(sig),
             "cpu_s": round(took, 4),
-            "entry": self._entry,
             **self._made_of(sig),
         }
         folder = Path(self.cache_path)
@@ -160,22 +159,28 @@ def _spelled(signature: Any) -> str:
     return " ".join([str(signature), *modules])
 
 
-def _njit(by_flags: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
+def _njit(
+    inside: bool = False, by_flags: bool = False, **options: Any
+) -> Callable[[Callable[..., object]], Any]:
     """Numba's decorator, with the option `_nrt` that its stubs do not know.
 
-    Kernels are never called from C, so that entry point is left out. With `by_flags` a kernel is
-    compiled separately for True and for False where other kernels pass them as constants.
+    Kernels are never called from C, so that entry point is left out; with `inside`, not from Python
+    either. With `by_flags` a kernel is compiled separately for True and for False where other
+    kernels pass them as constants.
     """
 
     def decorate(function: Callable[..., object]) -> Any:
         made = cast("Any", numba.njit)(
             no_cfunc_wrapper=True, nogil=True,
-            pipeline_class=INNER if options.get("no_cpython_wrapper") else OUTER, **options,
+            pipeline_class=INNER if inside else OUTER, no_cpython_wrapper=inside, **options,
         )(function)  # fmt: skip
         if not hasattr(made, "py_func"):
             return made  # numba is switched off, and it is a plain function
-        made._cache = KernelCache(function, not options.get("no_cpython_wrapper"))
-        return _compiled_once(_for_any_value(made, but_flags=by_flags))
+        made = _for_any_value(made, but_flags=by_flags)
+        if inside:
+            return made  # kernels that call it contain it
+        made._cache = KernelCache(function)
+        return _compiled_once(made)
 
     return decorate
 
@@ -264,35 +269,27 @@ def lean_kernel(function: F) -> F:
 def inner(function: F) -> F:
     """Compile, as `lean_kernel` does, a function that only other kernels call.
 
-    Python cannot call it: the wrapper that unpacks Python's arguments takes as long to compile as
-    a small kernel, and is left out. Many of these run for every message or row: constant flags
-    are compiled into them.
+    Python cannot call it, and it is not stored: kernels contain it. The wrapper that unpacks
+    Python's arguments would take as long to compile as a small kernel. Many of these run for every
+    message or row: constant flags are compiled into them.
     """
     return cast(
         "F",
-        _njit(by_flags=True, _nrt=False, no_cpython_wrapper=True)(function),
+        _njit(inside=True, by_flags=True, _nrt=False)(function),
     )
 
 
 def inner_counting(function: F) -> F:
     """Compile, as `kernel` does, a function that only other kernels call."""
-    return cast("F", _njit(_nrt=True, no_cpython_wrapper=True)(function))
+    return cast("F", _njit(inside=True, _nrt=True)(function))
 
 
 def inlined(function: F) -> F:
-    """Compile a small function that is inlined into each kernel that calls it.
+    """Compile, as `inner` does, a small function that is inlined into each kernel that calls it.
 
     A call passes every field of every array, which costs several times a small function.
     """
-    return cast("F", _njit(forceinline=True)(function))
-
-
-def inner_inlined(function: F) -> F:
-    """Compile, as `inner` does, a small function that is inlined into each kernel that calls it."""
-    return cast(
-        "F",
-        _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True)(function),
-    )
+    return cast("F", _njit(inside=True, _nrt=False, forceinline=True)(function))
 
 
 def callable_in_kernels(function: F) -> F:

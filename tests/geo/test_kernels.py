@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from inside import from_python
 from nearcast.geo import EARTH_RADIUS_M, Box, Circle, Polygon, kernels, planar_distance
 from nearcast.geo.orient import orientation
 from nearcast.geo.predicates import haversine, longitude_difference
@@ -197,7 +198,7 @@ def test_planar_distances(points: Columns) -> None:
     expected = [planar_distance(7.7, -3.3, x, y) for x, y in zip(*points, strict=True)]
     assert kernels.planar_distances(7.7, -3.3, *points).tolist() == expected
     assert expected == pytest.approx(np.hypot(points[0] - 7.7, points[1] + 3.3))
-    assert kernels.planar_distance(0.0, 0.0, 3.0, 4.0) == 5.0
+    assert from_python(kernels.planar_distance)(0.0, 0.0, 3.0, 4.0) == 5.0
 
 
 def test_no_rows_no_answers(polygons: list[Polygon]) -> None:

@@ -8,15 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inside import from_python
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int64s
-from nearcast.index.ap_tree.keyword import (
-    cut_cost,
-    even_cuts,
-    heuristic_cuts,
-    optimal_cuts,
-)
-from nearcast.index.ap_tree.spatial import strip_edges
+from nearcast.index.ap_tree import keyword, spatial
+
+cut_cost = from_python(keyword.cut_cost)
+even_cuts = from_python(keyword.even_cuts)
+heuristic_cuts = from_python(keyword.heuristic_cuts)
+optimal_cuts = from_python(keyword.optimal_cuts)
+strip_edges = from_python(spatial.strip_edges)
 
 measures = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), min_size=1, max_size=9)
 

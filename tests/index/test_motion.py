@@ -7,16 +7,21 @@ from math import floor, log, log2, sqrt
 import numpy as np
 import pytest
 
+from inside import from_python
 from nearcast import Box, Engine
 from nearcast.arrays.types import Floats
 from nearcast.engine.indexed import Indexed
 from nearcast.index import Batch, Table
 from nearcast.index.ap_plus_tree import ApPlusTree
-from nearcast.index.ap_tree.motion import STILL, Motion, moving_cost, steps_until_drift
+from nearcast.index.ap_tree import motion
+from nearcast.index.ap_tree.motion import STILL, Motion
 
 BOUNDS = np.array([10.0, 20.0, 30.0, 40.0])
 COLUMNS, LINES, FANOUT, CAPACITY = 4, 5, 200, 40
 EVERY, HORIZON = 5.0, 10
+
+_moving_cost = from_python(motion.moving_cost)
+_steps_until_drift = from_python(motion.steps_until_drift)
 
 
 class Node:
@@ -33,13 +38,13 @@ class Node:
         self.span = 3, 3 + count
 
     def cost(self, depth: int, terms: int) -> float:
-        return moving_cost(
+        return _moving_cost(
             self.box, self.chosen, self.work, *self.span, BOUNDS, depth, COLUMNS, LINES, terms,
             FANOUT, CAPACITY, self.motion,
         )  # fmt: skip
 
     def drift(self) -> int:
-        return steps_until_drift(
+        return _steps_until_drift(
             self.box, self.chosen, self.work, *self.span, BOUNDS, COLUMNS, LINES, self.motion
         )
 

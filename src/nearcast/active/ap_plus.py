@@ -36,7 +36,7 @@ from nearcast.active.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.active.kernels.moves import DONE, MORE_FOUND
+from nearcast.active.kernels.moves import DONE, MORE_FOUND, NO_CIRCLES
 from nearcast.active.store import ActiveChanges, Ended, MessageTerms, cancel, count_living
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Index, Matches
@@ -308,8 +308,9 @@ class LeafMessages:
                     self._ranks, self._visited[0], self.looked_at,
                 )  # fmt: skip
             else:
+                shapes = NO_CIRCLES if circles is None else circles
                 start, written, why = tree_moves(
-                    *given, times, boxes, circles, start, self._marks, self._seen, self._stamp,
+                    *given, times, boxes, shapes, start, self._marks, self._seen, self._stamp,
                     self._found, *out, out_ops[filled:], self._work, self._ranks, *self._visited,
                     self.looked_at, self._numbered,
                 )  # fmt: skip

@@ -35,7 +35,15 @@ from nearcast.active.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, evaluate, moves
+from nearcast.active.kernels.moves import (
+    DONE,
+    GROUP,
+    MORE_CELLS,
+    MORE_FOUND,
+    NO_CIRCLES,
+    evaluate,
+    moves,
+)
 from nearcast.active.kernels.visit import PLAN
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
@@ -329,8 +337,9 @@ class ActiveStore:
                     out.events, out.slots, self._sides, self._plan, self._pair, self._only,
                 )  # fmt: skip
             else:
+                shapes = NO_CIRCLES if circles is None else circles
                 start, written, why = moves(
-                    self._state, rows, which, events, times, boxes, circles, start, self._cells,
+                    self._state, rows, which, events, times, boxes, shapes, start, self._cells,
                     self._found, *out, self._sides, self._plan, self._pair, self._only,
                     self._numbered,
                 )  # fmt: skip

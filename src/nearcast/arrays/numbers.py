@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from nearcast._jit import inner_inlined
+from nearcast._jit import inlined
 
 wide = cast("Callable[[Any], int]", np.int64)
 """Gives a number 64 bits, so that sums do not overflow and numbers have one type in a kernel."""
 
 
-@inner_inlined
+@inlined
 def unsigned(number: int) -> Any:
     """The same number, not below 0, without a sign.
 
@@ -23,13 +23,13 @@ def unsigned(number: int) -> Any:
     return np.uint64(number)
 
 
-@inner_inlined
+@inlined
 def as_integer(number: float) -> int:
     """The bits of a number; of two numbers from 0 up the larger has the larger ones."""
     return np.float64(number).view(np.int64)  # type: ignore[return-value]  # an int to every caller
 
 
-@inner_inlined
+@inlined
 def as_float(bits: int) -> float:
     """The number that has these bits."""
     return np.int64(bits).view(np.float64)

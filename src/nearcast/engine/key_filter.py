@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner_inlined, kernel
+from nearcast._jit import inlined, kernel
 from nearcast.arrays.slots import FIRST_FACTOR, SECOND_FACTOR, Secret, hash_bytes
 from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.keys import phrase_key, prefix_key
@@ -33,38 +33,38 @@ class KeyFilters(NamedTuple):
     phrases: FilterWords
 
 
-@inner_inlined
+@inlined
 def start_prefix(secret: Secret) -> np.uint64:
     """Give the hash of a prefix without letters."""
     value: np.uint64 = secret[0]
     return value
 
 
-@inner_inlined
+@inlined
 def longer_prefix(value: np.uint64, letter: np.uint8) -> np.uint64:
     """Give the hash of a prefix with one letter more."""
     return (value ^ np.uint64(letter)) * FIRST_FACTOR
 
 
-@inner_inlined
+@inlined
 def longer_phrase(value: np.uint64, term: np.uint64) -> np.uint64:
     """Give the hash of terms side by side with one more, of which the first hash is given."""
     return (value + term) * SECOND_FACTOR
 
 
-@inner_inlined
+@inlined
 def _spread(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
     return value ^ (value >> np.uint64(29))
 
 
-@inner_inlined
+@inlined
 def _bits_of(value: np.uint64) -> np.uint64:
     one, low = np.uint64(1), np.uint64(63)
     return (one << (value & low)) | (one << ((value >> np.uint64(6)) & low))
 
 
-@inner_inlined
+@inlined
 def may_be_there(words: FilterWords, hashed: np.uint64) -> bool:
     """Return whether a key with this hash may have been entered."""
     value = _spread(hashed)
@@ -73,7 +73,7 @@ def may_be_there(words: FilterWords, hashed: np.uint64) -> bool:
     return bool(word & bits == bits)
 
 
-@inner_inlined
+@inlined
 def _enter(words: FilterWords, hashed: np.uint64) -> None:
     value = _spread(hashed)
     words[(value >> np.uint64(12)) & np.uint64(len(words) - 1)] |= _bits_of(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined, kernel
+from nearcast._jit import inlined, inner, kernel
 from nearcast.arrays.slots import Secret, Slots, ask_for, find, hash_bytes
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.engine.key_filter import (
@@ -24,7 +24,7 @@ from nearcast.events.flat_json import NULL, NUMBER
 from nearcast.text.columns import cut_ascii
 
 
-@inner_inlined
+@inlined
 def _put_once(terms: Int32s, written: int, term: int, seen: Int64s, mark: int) -> int:
     """Write a term that the message does not have yet, and give how many there are."""
     if term >= 0 and seen[term] != mark:
@@ -34,7 +34,7 @@ def _put_once(terms: Int32s, written: int, term: int, seen: Int64s, mark: int) -
     return written
 
 
-@inner_inlined
+@inlined
 def _lower(letter: np.uint8) -> np.uint8:
     return letter + np.uint8(32) if 65 <= letter <= 90 else letter
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner, lean_kernel
 from nearcast.arrays.lanes import LANES, lowest
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
@@ -61,7 +61,7 @@ def _set_thetas(state: TopkState, thetas: Floats) -> None:
         set_theta(state, wide(sub), thetas[sub])
 
 
-@lean_kernel
+@inner
 def _holder(starts: Int64s, terms: Int32s, holders: Int32s, sub: int, term: int) -> int:
     for place in range(starts[sub], starts[sub + 1]):
         if terms[place] == term:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.numbers import wide
@@ -61,12 +61,12 @@ def _sweep(old: Slots, new: Slots, unused: npt.NDArray[np.bool_], free: Int32s) 
     return count
 
 
-@kernel
+@inner_counting
 def _lower(letter: np.uint8) -> np.uint8:
     return np.uint8(letter + np.uint8(32)) if 65 <= letter <= 90 else letter
 
 
-@kernel
+@inner_counting
 def _comes_before(data: Bytes, spans: Int64s, one: int, other: int) -> bool:
     """Whether a token comes before another in the order of their letters."""
     at, end = spans[one, 0], spans[one, 1]
@@ -80,7 +80,7 @@ def _comes_before(data: Bytes, spans: Int64s, one: int, other: int) -> bool:
     return bool(end - at < stop - there)
 
 
-@kernel
+@inner_counting
 def _sort_tokens(
     data: Bytes, hashes: Slots, spans: Int64s, order: Int64s, count: int, by_letters: bool
 ) -> None:

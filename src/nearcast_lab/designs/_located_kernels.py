@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.active.kernels.candidates import (
     Ops,
     ask_for_candidates,
@@ -70,13 +70,13 @@ class LocatedScratch(NamedTuple):
     work: Float32s
 
 
-@inner_inlined
+@inlined
 def key_of(place: int, term: int) -> int:
     """Give the key of a list."""
     return wide(place) << 32 | wide(term)
 
 
-@inner_inlined
+@inlined
 def start_of(keys: Int64s, key: int) -> int:
     """Give where the search for a key starts."""
     return (key * 7046029254386353131 >> 20) & (len(keys) - 1)
@@ -312,7 +312,7 @@ def located_moves(
         if written + filled > len(out_slots):
             return i, mark, MORE_ROOM
         written = report(
-            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events,
+            state, rows, row, boxes, boxes[:0], i, events[i], found, wide(0), filled, out_events,
             out_slots, out_ops, written,
         )  # fmt: skip
     return len(which), written, DONE

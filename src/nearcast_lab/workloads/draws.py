@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcast._jit import inner_counting, kernel
+from nearcast._jit import inner, inner_counting
 from nearcast.arrays.types import Floats
 
 Ints = NDArray[np.int64]
@@ -39,7 +39,7 @@ def _mixed(z: Any) -> Any:
     return z ^ (z >> _S31)
 
 
-mixed = kernel(_mixed)
+mixed = inner(_mixed)
 """Hash one 64-bit number, inside a kernel."""
 
 

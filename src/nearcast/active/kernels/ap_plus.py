@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, kernel, lean_kernel
+from nearcast._jit import inner, inner_counting, kernel, lean_kernel
 from nearcast.active.kernels.cells import add_entry, room_wanted
 from nearcast.active.kernels.heap import push
 from nearcast.active.kernels.layout import (
@@ -96,7 +96,7 @@ def take_in(
     return len(boxes), DONE
 
 
-@kernel
+@inner_counting
 def _cell_leaves(tree: ApTreeArrays, node: int, box: Floats, capacity: int) -> bool:
     """Make the leaves of a grid that a message will visit and that are not there yet.
 
@@ -117,7 +117,7 @@ def _cell_leaves(tree: ApTreeArrays, node: int, box: Floats, capacity: int) -> b
     return True
 
 
-@kernel
+@inner_counting
 def _dummy_leaf(tree: ApTreeArrays, node: int, capacity: int) -> bool:
     """Make the leaf for rows without a further term if it is not there; False without room."""
     if tree.sizes[NODES] + 1 > len(tree.nodes):
@@ -128,7 +128,7 @@ def _dummy_leaf(tree: ApTreeArrays, node: int, capacity: int) -> bool:
     return True
 
 
-@kernel
+@inner_counting
 def _push_near_cuts(
     tree: ApTreeArrays, node: int, ranks: Int32s, start: int, stack: Int64s, height: int
 ) -> int:
@@ -174,7 +174,7 @@ def _enter(
     return True
 
 
-@kernel
+@inner_counting
 def _eta_at(tree: ApTreeArrays, top: int, ranks: Int32s) -> int:
     """Give the first term of a message that may count at a node: no later one is needed there.
 
@@ -323,7 +323,7 @@ def keep_below(
     return len(slots), written, DONE
 
 
-@kernel
+@inner_counting
 def _scan_below(
     tree: ApTreeArrays, given: Int64s, low: int, high: int, own: Int32s, rows: Rows, box: Floats,
     bitmap: Bitmap, message: int, messages: Int32s, found: Int32s, written: int,

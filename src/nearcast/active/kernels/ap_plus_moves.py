@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
@@ -104,7 +102,7 @@ def _signature_of(rows: Rows, row: int) -> int:
 @lean_kernel
 def tree_moves(
     tree: ApTreeArrays, rows: Rows, rank: Int32s, state: ActiveArrays, share: float, which: Int32s,
-    events: Int32s, times: Floats, boxes: Floats, circles: Any, start: int, marks: Int64s,
+    events: Int32s, times: Floats, boxes: Floats, circles: Floats, start: int, marks: Int64s,
     seen: Int64s, stamp: int, found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops,
     work: Float32s, ranks: Int32s, before: Int64s, after: Int64s, looked_at: Int64s,
     numbered: bool,
@@ -125,7 +123,7 @@ def tree_moves(
     """
     written = wide(0)
     old, new = work[:4], work[4:8]
-    sure = circles is None
+    sure = len(circles) == 0
     for i in range(start, len(which)):
         row, mark = wide(which[i]), written
         # Find the nodes that the row visits with either box.

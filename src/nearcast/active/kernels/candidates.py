@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT
 from nearcast.active.kernels.heap import has_ended
 from nearcast.active.kernels.layout import (
@@ -65,7 +63,7 @@ def is_alone(state: ActiveArrays, rows: Rows, row: int, now: float, only: int) -
     return bool(alone and state.due_at[CANCELLED] == 0 and not has_ended(state, now))
 
 
-@inner_inlined
+@inlined
 def ask_for_messages(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
     """Ask for the ends of candidates, and where their terms are; for places of those unsure."""
     for at in range(start, stop):
@@ -75,7 +73,7 @@ def ask_for_messages(state: ActiveArrays, found: Int32s, start: int, stop: int) 
             prefetch(state.messages, message)
 
 
-@inner_inlined
+@inlined
 def ask_for_terms(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
     """Ask for the terms of candidates."""
     for at in range(start, stop):
@@ -117,9 +115,9 @@ def keep_matching(
 
 @inner
 def report(
-    state: ActiveArrays, rows: Rows, row: int, boxes: Floats, circles: Any, move: int, event: int,
-    found: Int32s, start: int, stop: int, out_events: Int32s, out_slots: Int32s, out_ops: Ops,
-    written: int,
+    state: ActiveArrays, rows: Rows, row: int, boxes: Floats, circles: Floats, move: int,
+    event: int, found: Int32s, start: int, stop: int, out_events: Int32s, out_slots: Int32s,
+    out_ops: Ops, written: int,
 ) -> int:  # fmt: skip
     """Write down which candidates came or went; what is not known of one is decided exactly."""
     messages = state.messages
@@ -133,7 +131,7 @@ def report(
                 boxes[move, 0] <= east and boxes[move, 2] >= west
                 and boxes[move, 1] <= north and boxes[move, 3] >= south
             )  # fmt: skip
-            if circles is not None and after:
+            if len(circles) > 0 and after:
                 after = box_meets_circle(
                     west, south, east, north, circles[move, 0], circles[move, 1], circles[move, 2]
                 )

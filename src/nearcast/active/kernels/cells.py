@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.active.kernels.entries import not_above, of_slot
 from nearcast.active.kernels.layout import (
     CELL,
@@ -46,7 +46,7 @@ SAMPLE = 4096
 _MASK = CLASSES - 1
 
 
-@inner_inlined
+@inlined
 def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
     """Find the strip of a coordinate: the number of edges that are not beyond it."""
     at, step = wide(0), wide(1) << level
@@ -58,7 +58,7 @@ def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
     return at + wide(bit_count(within))
 
 
-@inner_inlined
+@inlined
 def level_for(count: int) -> int:
     """Give how finely a list of that many entries is to be divided."""
     level = wide(0)
@@ -68,7 +68,7 @@ def level_for(count: int) -> int:
     return level
 
 
-@inner_inlined
+@inlined
 def _is_due(count: int, level: int) -> bool:
     """Return whether a list had better be divided again, finer or coarser."""
     if level == 0:
@@ -118,7 +118,7 @@ def _grown(state: ActiveArrays, piece: int, count: int, kind: int) -> tuple[int,
     return fresh, larger
 
 
-@inner_inlined
+@inlined
 def add_entry(
     state: ActiveArrays,
     lists: Int32s,
@@ -158,12 +158,12 @@ def _place_in(ints: Int32s, piece: int, count: int, slot: int) -> int:
     return wide(NOTHING)
 
 
-@inner_inlined
+@inlined
 def _fits(state: ActiveArrays, units: int) -> bool:
     return bool(state.counts[USED] + units <= room_in_arena(state))
 
 
-@inner_inlined
+@inlined
 def drop_entry(state: ActiveArrays, lists: Int32s, head: int, cell: int, slot: int) -> bool:
     """Take the entry of a slot out; say whether the list had better be divided again."""
     ints = state.ints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.active.kernels.cells import add_entry, cell_at, drop_entry, room_wanted
 from nearcast.active.kernels.heap import has_ended, pop, push
 from nearcast.active.kernels.layout import (
@@ -40,12 +40,12 @@ TOGETHER = 16
 """Messages that come or end together: their cache misses overlap."""
 
 
-@inner_inlined
+@inlined
 def _is_point(box: Floats, at: int) -> bool:
     return bool((box[at, 0] == box[at, 2]) & (box[at, 1] == box[at, 3]))
 
 
-@inner_inlined
+@inlined
 def _ask_for_edges(state: ActiveArrays, head: int) -> None:
     """Ask for the edges of a list, if it is divided: all of those of a small one."""
     level = wide(state.heads[head + LEVEL])
@@ -181,7 +181,7 @@ def add_messages(
     return len(boxes), late
 
 
-@inner_inlined
+@inlined
 def terms_at(state: ActiveArrays, slot: int) -> int:
     """Give where the terms of a message are, their number first."""
     return wide(state.messages[slot, TERMS]) * UNIT
@@ -234,7 +234,7 @@ def _is_empty(state: ActiveArrays, term: int) -> bool:
     )
 
 
-@inner_inlined
+@inlined
 def _take_out(
     state: ActiveArrays,
     slot: int,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.numbers import wide
@@ -154,20 +154,20 @@ def more_slots(
     )
 
 
-@inner_inlined
+@inlined
 def room_in_arena(state: ActiveArrays) -> int:
     """Give how many units the arena has, without the last few: numbers are read by sixteens."""
     return len(state.ints) // UNIT - _BEHIND
 
 
-@inner_inlined
+@inlined
 def size_of(kind: int) -> int:
     """Give the units of a size class."""
     half = wide(kind) >> 1
     return (wide(3) << half) >> 1 if kind & 1 else wide(1) << half
 
 
-@inner_inlined
+@inlined
 def class_for(units: int) -> int:
     """Give the smallest size class with that many units; classes 0 and 1 both have one."""
     kind = wide(0)
@@ -176,7 +176,7 @@ def class_for(units: int) -> int:
     return kind
 
 
-@inner_inlined
+@inlined
 def room_to_take(kind: int) -> int:
     """Give how many units to take a piece may need, with what is left in front of it."""
     return size_of(kind) + UNIT - 1
@@ -214,7 +214,7 @@ def give_back(state: ActiveArrays, unit: int, kind: int) -> None:
     counts[SPARE] += size_of(kind)
 
 
-@inner_inlined
+@inlined
 def signature(term: int) -> int:
     """Give the bit of a term in a signature."""
     return wide(1) << ((wide(term) * wide(2654435761) >> 24) & 31)

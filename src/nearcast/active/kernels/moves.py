@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.active.kernels.candidates import (
     KNOWN,
     Ops,
@@ -46,6 +44,9 @@ from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
 from nearcast.index.table import CIRCLE, POLYGON, Rows
 from nearcast.index.verify import accepts_place
 
+NO_CIRCLES: Floats = np.empty((0, 3))
+"""The circles of moves to boxes."""
+
 GROUP = 16
 """Moves whose cache misses overlap."""
 _FEW_EDGES = 128  # those of a list that may not be in the cache
@@ -75,7 +76,7 @@ def _choose_term(state: ActiveArrays, rows: Rows, row: int, only: int) -> tuple[
     return best, sign
 
 
-@inner_inlined
+@inlined
 def _ask_for_list(state: ActiveArrays, term: int) -> None:
     head = term * HEAD
     level = wide(state.heads[head + LEVEL])
@@ -152,7 +153,7 @@ def _find_group_strips(state: ActiveArrays, count: int, sides: Float32s, plan: I
             find_strips(state, head, sides, plan, at)
 
 
-@inner_inlined
+@inlined
 def _pick(
     state: ActiveArrays,
     plan: Int64s,
@@ -192,7 +193,7 @@ def _list_group(
     which: Int32s,
     group: int,
     stop: int,
-    circles: Any,
+    circles: Floats,
     moves: bool,
     pair: Floats,
     plan: Int64s,
@@ -212,14 +213,13 @@ def _list_group(
                 cells[listed + 1] = wide(state.heads[head + COUNT])
                 listed += 2
             else:
-                if circles is None:
-                    after = list_cells(state, head, plan, i - group, None, moves, cells, listed)
-                else:
+                round = len(circles) > 0
+                if round:
                     shape = rows.terms[rows.first[which[i]] - 1]
                     for field in range(3):
                         pair[0, field] = rows.circles[shape, field]
                         pair[1, field] = circles[i, field]
-                    after = list_cells(state, head, plan, i - group, pair, moves, cells, listed)
+                after = list_cells(state, head, plan, i - group, round, pair, moves, cells, listed)
                 if after < 0:
                     return i
                 listed = after
@@ -282,13 +282,14 @@ def _pick_group(
 @lean_kernel
 def moves(
     state: ActiveArrays, rows: Rows, which: Int32s, events: Int32s, times: Floats, boxes: Floats,
-    circles: Any, start: int, cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s,
-    out_ops: Ops, sides: Float32s, plan: Int64s, pair: Floats, only: int, numbered: bool,
+    circles: Floats, start: int, cells: Int64s, found: Int32s, out_events: Int32s,
+    out_slots: Int32s, out_ops: Ops, sides: Float32s, plan: Int64s, pair: Floats, only: int,
+    numbered: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes, or circles, than the table has.
 
-    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]` and, if
-    `circles` is not None and it is one, to the circle `circles[i]`. No row may be there twice, and
+    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]` and, if there
+    are `circles`, to the circle `circles[i]`. No row may be there twice, and
     none be a polygon. Updates go to `out_events`, `out_slots` and `out_ops`. Gives the row that it
     stopped in front of, what is written, and why it stopped. Scratch: `cells` and `found` for the
     cells and candidates of a group; `sides` has room for 8 numbers and `plan` for PLAN numbers for
@@ -316,7 +317,7 @@ def moves(
         _ask_for_their_heads(state, rows, which, stop)
         # Pick candidates from these cells.
         stop = _pick_group(
-            state, rows, which, events, times, group, stop, sides, circles is None, plan, cells,
+            state, rows, which, events, times, group, stop, sides, len(circles) == 0, plan, cells,
             found, only, numbered,
         )  # fmt: skip
         if stop == group:
@@ -365,7 +366,7 @@ def evaluate(
         _find_group_strips(state, stop - group, sides, plan)
         _ask_for_their_terms(rows, which, stop)
         # List the cells that these rows may concern.
-        stop = _list_group(state, rows, which, group, stop, None, False, pair, plan, cells)
+        stop = _list_group(state, rows, which, group, stop, pair[:0], False, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
         _ask_for_their_heads(state, rows, which, stop)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int64s
 
@@ -34,7 +34,7 @@ class Places(NamedTuple):
     update: float  # what it costs to hold a subscription in one more cell, in verifications
 
 
-@inner_inlined
+@inlined
 def first_of_level(level: int) -> int:
     """Give the first place of a level of a quadtree."""
     return ((wide(1) << (2 * level)) - 1) // 3
@@ -51,7 +51,7 @@ def strip(x: float, low: float, high: float, cells: int) -> int:
     return max(wide(0), min(wide(cells - 1), wide((x - low) / (high - low) * cells)))
 
 
-@inner_inlined
+@inlined
 def _depth_of(places: Places, term: int) -> int:
     return wide(places.depth[term]) if term < len(places.depth) else wide(places.deepest)
 

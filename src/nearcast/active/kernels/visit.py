@@ -9,9 +9,8 @@ to the area that changed hands.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.active.kernels.cells import strip_of
 from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT
 from nearcast.active.kernels.layout import (
@@ -83,7 +82,7 @@ def _sure_span(
     return first, strip_of(state.memory, columns, level, single(east)) - 1
 
 
-@inner_inlined
+@inlined
 def _note_cells(state: ActiveArrays, first: int, last: int, cells: Int64s, count: int) -> int:
     """Note the cells of a line that are not empty, and ask for their entries."""
     for cell in range(first, last + CELL, CELL):
@@ -99,7 +98,7 @@ def _note_cells(state: ActiveArrays, first: int, last: int, cells: Int64s, count
     return count
 
 
-@inner_inlined
+@inlined
 def find_strips(state: ActiveArrays, head: int, sides: Float32s, plan: Int64s, at: int) -> None:
     """Find the columns and lines of a divided list that an old and a new box reach from and to.
 
@@ -129,17 +128,17 @@ def find_strips(state: ActiveArrays, head: int, sides: Float32s, plan: Int64s, a
             prefetch(state.ints, start + plan[to + 2] * CELL)
 
 
-@inner_inlined
+@inlined
 def list_cells(
-    state: ActiveArrays, head: int, plan: Int64s, at: int, circles: Any, moves: bool, cells: Int64s,
-    count: int,
+    state: ActiveArrays, head: int, plan: Int64s, at: int, round: bool, circles: Floats,
+    moves: bool, cells: Int64s, count: int,
 ) -> int:  # fmt: skip
     """Note where the entries of a list are that a move may concern; -1 if there is no room.
 
     Of two regions that do not overlap each is visited, else the lines of both, without the cells
-    inside both. `circles` is (2, 3), the old and the new one, or None for boxes. The strips of both
-    are in `plan`. What is found goes to `cells`, which has `count` numbers already: for each cell
-    the place of its entries, and how many there are.
+    inside both. If the regions are `round`, `circles` has the old and the new one, (2, 3). The
+    strips of both are in `plan`. What is found goes to `cells`, which has `count` numbers already:
+    for each cell the place of its entries, and how many there are.
     """
     # Read the strips of the old and the new region.
     level = wide(state.heads[head + LEVEL])
@@ -159,7 +158,7 @@ def list_cells(
     # Cells inside both boxes: nothing changes there.
     sure_south = sure_west = wide(1)
     sure_north = sure_east = wide(0)
-    if moves and circles is None:
+    if moves and not round:
         sure_west = max(west_old, west_new) + 1
         sure_east = min(east_old, east_new) - 1
         sure_south = max(south_old, south_new) + 1
@@ -191,7 +190,7 @@ def list_cells(
             return wide(-1)
         # Leave out the cells that are inside both regions.
         first, last = sure_west, sure_east
-        if circles is not None:
+        if round:
             first, last = wide(1), wide(0)
             if of_old and of_new and east - west > 1:
                 first, last = _sure_span(state, columns, lines, level, line, circles[0], circles[1])
@@ -248,7 +247,7 @@ def pick_areas(state: ActiveArrays, head: int, sign: int, found: Int32s, filled:
     return filled
 
 
-@inner_inlined
+@inlined
 def entries_of(state: ActiveArrays, term: int) -> int:
     """Give how many active messages have a term."""
     if term * HEAD >= len(state.heads):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner_counting, kernel
+from nearcast._jit import inner_counting
 from nearcast.arrays.types import Floats, Int64s
 
 SWEEPS = 8
 """How often the heuristic may go over all cuts; the paper goes over them once."""
 
 
-@kernel
+@inner_counting
 def cut_cost(weight: Floats, hit: Floats, start: int, stop: int) -> float:
     """Give the cost of one cut (equation 3)."""
     return float((weight[stop] - weight[start]) * (hit[stop] - hit[start]))
@@ -33,7 +33,7 @@ def partition_cost(weight: Floats, hit: Floats, stops: Int64s) -> float:
     return total
 
 
-@kernel
+@inner_counting
 def even_cuts(weight: Floats, count: int) -> Int64s:
     """Cut into parts of similar weight: each takes its share of what is left."""
     terms = len(weight) - 1
@@ -80,7 +80,7 @@ def improve_cuts(weight: Floats, hit: Floats, stops: Int64s) -> None:
             break
 
 
-@kernel
+@inner_counting
 def heuristic_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
     """Find a good partition (Algorithm 3): even weights, then local improvement."""
     stops = even_cuts(weight, count)
@@ -89,7 +89,7 @@ def heuristic_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
     return stops
 
 
-@kernel
+@inner_counting
 def optimal_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
     """Find the best partition into `count` cuts by dynamic programming (Algorithm 2).
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting
 from nearcast.arrays.types import Floats, Int32s
 
 SAMPLE = 1024
@@ -26,7 +26,7 @@ class Motion(NamedTuple):
 STILL = Motion(np.empty((0, 2)), 1.0, 1.0, 1)
 
 
-@kernel
+@inner_counting
 def steps_until_drift(
     box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int, bounds: Floats, columns: int,
     lines: int, motion: Motion,
@@ -64,7 +64,7 @@ def steps_until_drift(
     return motion.horizon
 
 
-@kernel
+@inner_counting
 def moving_cost(
     box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int, bounds: Floats, depth: int,
     columns: int, lines: int, terms: int, fanout: int, capacity: int, motion: Motion,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner_counting, kernel
+from nearcast._jit import inner_counting
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import is_wide, strip_of
@@ -39,7 +39,7 @@ def share_before(x: float, low: float, high: float, points: Floats) -> float:
     return (low_at + PSEUDO * even) / (len(points) + PSEUDO)
 
 
-@kernel
+@inner_counting
 def strip_edges(
     lows: Floats, highs: Floats, points: Floats, low: float, high: float, count: int
 ) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined, kernel, lean_kernel
+from nearcast._jit import inlined, inner, kernel, lean_kernel
 from nearcast.arrays.lanes import LANES, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s, Int64s
@@ -166,7 +166,7 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
         top += 6
 
 
-@inner_inlined
+@inlined
 def ask_ahead(rows: Parts, places: Int32s, ordered: Int32s, at: int) -> None:
     """Ask for what rows that come later in the order need: their order is not that of memory."""
     if at + _FAR < len(ordered):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.arrays.lanes import LANES, first_empty, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
@@ -64,12 +64,12 @@ MOST_UNITS = 24 * LANES
 """More than one insertion can take: a block for each level of a tree, and some."""
 
 
-@inner_inlined
+@inlined
 def _has_room(state: RarestTermArrays, insertions: int) -> bool:
     return bool(state.counts[USED] + insertions * MOST_UNITS <= len(state.ints) // RECORD)
 
 
-@inner_inlined
+@inlined
 def _copy_record(state: RarestTermArrays, unit: int, record: Int32s, at: int) -> None:
     base = unit * RECORD
     for field in range(RECORD):
@@ -103,7 +103,7 @@ def _put_in_leaf(
         tighten(memory, ints, leaf)
 
 
-@inner_inlined
+@inlined
 def _let_in(memory: Float32s, base: int, floats: Float32s, at: int) -> None:
     """Widen the arranged box of a leaf for a record that is added."""
     for side in range(2):
@@ -184,13 +184,13 @@ def _take_out(state: RarestTermArrays, row: int) -> None:
     state.counts[RUNS] -= 1
 
 
-@inner_inlined
+@inlined
 def _ask_for_block(ints: Int32s, unit: int) -> None:
     for line in range(unit * RECORD, unit * RECORD + BLOCK, 16):
         prefetch(ints, line)
 
 
-@inner_inlined
+@inlined
 def _ask_for_places(state: RarestTermArrays, at: int, step: int, count: int) -> None:
     """Ask for the places of rows, whose numbers are `step` apart from `at` on."""
     for i in range(count):
@@ -325,7 +325,7 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     )
 
 
-@inner_inlined
+@inlined
 def _ask_for_moves(state: RarestTermArrays, rows: Parts, moved: Int32s, at: int) -> None:
     """Ask for what moves that come later need: first their places, then their leaves."""
     ints, count = state.ints, len(moved)
@@ -342,7 +342,7 @@ def _ask_for_moves(state: RarestTermArrays, rows: Parts, moved: Int32s, at: int)
                 prefetch(ints, base + line)
 
 
-@inner_inlined
+@inlined
 def _holds_up(memory: Float32s, own: int, lane: int) -> bool:
     """Return whether a bounding box reaches as far as it does for the box in a lane."""
     return bool(
@@ -353,7 +353,7 @@ def _holds_up(memory: Float32s, own: int, lane: int) -> bool:
     )
 
 
-@inner_inlined
+@inlined
 def _stands_out(memory: Float32s, own: int, box: Float32s) -> bool:
     """Return whether a box reaches beyond a bounding box."""
     return bool(

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Float32s, Int32s, Int64s
@@ -105,13 +105,13 @@ def grown(
     return larger
 
 
-@inner_inlined
+@inlined
 def room_for(size: int) -> int:
     """Give how many records a run of `size` has room for: 1, 2, 3, 4, 6 or 8."""
     return size + 1 if size == 5 or size == 7 else size
 
 
-@inner_inlined
+@inlined
 def release(state: RarestTermArrays, unit: int, units: int) -> None:
     """Give a block, or a run of records, back."""
     state.ints[unit * RECORD] = state.counts[FREE + units]
@@ -168,7 +168,7 @@ def new_block(state: RarestTermArrays, key: int) -> int:
     return unit
 
 
-@inner_inlined
+@inlined
 def empty_box(memory: Float32s, at: int, step: int) -> None:
     """Empty the box whose x0 is at `at`, and its other sides `step` apart."""
     memory[at] = memory[at + step] = np.inf

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nearcast._jit import inner_inlined
+from nearcast._jit import inlined
 from nearcast.arrays.types import Float32s
 
 OUTSIDE, INSIDE, UNSURE = range(3)
@@ -19,7 +19,7 @@ _MARGIN = math.radians(3e-5)
 _SHARE = 1e-5
 
 
-@inner_inlined
+@inlined
 def compare_round(
     memory: Float32s, at: int, step: int, lon: float, lat: float, sine: float, cosine: float
 ) -> int:

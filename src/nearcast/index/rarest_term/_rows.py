@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inner_inlined
+from nearcast._jit import inlined
 from nearcast.arrays.lanes import prefetch, rounded_down, rounded_up
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
@@ -12,7 +12,7 @@ from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Parts
 _MORE_THAN_ANY = 2**62
 
 
-@inner_inlined
+@inlined
 def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tuple[int, int, int]:
     """Give the three rarest of some terms, of equally rare ones the newest first."""
     one = two = three = wide(NO_TERM)
@@ -33,7 +33,7 @@ def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tu
     return one, two, three
 
 
-@inner_inlined
+@inlined
 def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     """Write the box of a row, rounded outward, to `memory[at : at + 4]`."""
     memory[at] = rounded_down(box[row, 0])
@@ -42,7 +42,7 @@ def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     memory[at + 3] = rounded_up(box[row, 3])
 
 
-@inner_inlined
+@inlined
 def write_record(
     rows: Parts, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
 ) -> int:
@@ -61,7 +61,7 @@ def write_record(
     return key
 
 
-@inner_inlined
+@inlined
 def ask_for_row(rows: Parts, places: Int32s, row: int) -> None:
     """Ask for what `write_record` reads of a row, but its terms, and for where its place is."""
     prefetch(rows.box, row * 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES, bit_count, greatest, least, least_growth, lowest
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s
@@ -38,7 +38,7 @@ ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps
 
 
-@inner_inlined
+@inlined
 def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
     """Find the child whose bounding box grows least by taking in the box of a record."""
     base = node * RECORD
@@ -97,7 +97,7 @@ def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any)
     return part, area
 
 
-@inner_inlined
+@inlined
 def note_full(ints: Int32s, node: int, lane: int, full: bool) -> None:
     """Note in a node whether the child in a lane is full."""
     at, bit = node * RECORD + FULL, 1 << lane
@@ -133,21 +133,21 @@ def leaf_beside(
     return leaf
 
 
-@inner_inlined
+@inlined
 def _area(memory: Float32s, at: int) -> Any:
     """Give the area of the box in a lane of a node, with its margin."""
     across = memory[at + 32] - memory[at] + MARGIN
     return across * (memory[at + 48] - memory[at + 16] + MARGIN)
 
 
-@inner_inlined
+@inlined
 def _area_with(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
     """Give the area of the box in a lane after it has taken in another."""
     across = max(memory[at + 32], x1) - min(memory[at], x0) + MARGIN
     return across * (max(memory[at + 48], y1) - min(memory[at + 16], y0) + MARGIN)
 
 
-@inner_inlined
+@inlined
 def write_lane(state: RarestTermArrays, leaf: int, lane: int, record: Int32s, at: int) -> None:
     """Write a record to a lane of a leaf."""
     base, ints = leaf * RECORD + lane, state.ints
@@ -239,7 +239,7 @@ def _split_node(state: RarestTermArrays, node: int, child: int) -> int:
     return other
 
 
-@inner_inlined
+@inlined
 def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> None:
     """Write a child and its known bounding box to another lane."""
     source, target = node * RECORD + lane, other * RECORD + place

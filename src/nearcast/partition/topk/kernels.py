@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inner, kernel, lean_kernel
+from nearcast.arrays.in_kernels import longer
 from nearcast.arrays.types import Bools, Floats, Int32s, Int64s
 from nearcast.partition.owners import worker_of_term
 from nearcast.partition.tables import Terms, count_of
@@ -17,7 +17,7 @@ _SLACK = 1e-9
 """More than rounding can add to a score: what is that near to a threshold may reach it."""
 
 
-@lean_kernel
+@inner
 def outcome_of(a: SpreadArrays, number: int, term: np.uint64) -> int:
     """Give what one of the maps says of a term; map 0 is that of groups."""
     return worker_of_term(
@@ -25,7 +25,7 @@ def outcome_of(a: SpreadArrays, number: int, term: np.uint64) -> int:
     )
 
 
-@lean_kernel
+@inner
 def leaf_of(a: SpreadArrays, group: int, x: float, y: float) -> int:
     """Give the leaf of a place in the tree of a group, numbered through all trees."""
     root = a.tree_starts[group]
@@ -36,7 +36,7 @@ def leaf_of(a: SpreadArrays, group: int, x: float, y: float) -> int:
     return np.int64(a.leaf_starts[group] + a.low[node])  # type: ignore[return-value]
 
 
-@lean_kernel
+@inner
 def worker_for(a: SpreadArrays, key: np.uint64, x: float, y: float, term: np.uint64) -> int:
     """Give the worker that holds a subscription, known by `key` and its place, under a term."""
     if a.by_id:
@@ -103,7 +103,7 @@ def sort_terms(a: SpreadArrays, starts: Int64s, terms: Terms, weights: Floats) -
     return places
 
 
-@lean_kernel
+@inner
 def _comes_before(terms: Terms, weights: Floats, counts: Int64s, one: int, other: int) -> bool:
     if weights[one] != weights[other]:
         return bool(weights[one] > weights[other])
@@ -212,7 +212,7 @@ def route(a: SpreadArrays, starts: Int64s, terms: Terms, steep: Bools) -> tuple[
     for m in range(len(starts) - 1):
         if filled + a.workers > len(numbers):
             room = 2 * len(numbers) + a.workers
-            numbers, workers = _longer(numbers, room), _longer(workers, room)
+            numbers, workers = longer(numbers, room), longer(workers, room)
         if steep[m] and starts[m + 1] > starts[m]:
             for worker in range(a.workers):
                 numbers[filled], workers[filled] = m, worker
@@ -227,10 +227,3 @@ def route(a: SpreadArrays, starts: Int64s, terms: Terms, steep: Bools) -> tuple[
                     numbers[filled], workers[filled] = m, worker
                     filled += 1
     return numbers[:filled].copy(), workers[:filled].copy()
-
-
-@kernel
-def _longer(array: Any, room: int) -> Any:
-    larger = np.empty(room, array.dtype)
-    larger[: len(array)] = array
-    return larger

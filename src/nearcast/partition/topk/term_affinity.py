@@ -86,7 +86,10 @@ def _deal(
     loads, held, shared = np.zeros(workers), np.zeros(workers), np.zeros(workers)
     known = np.full(workers, -1, np.int64)
     rows = max(float(len(row_starts) - 1), 1.0)
-    load_price = even_load * rows * workers / max(load.sum(), 1e-9) ** 2
+    whole = 0.0
+    for unit in range(len(load)):
+        whole += load[unit]
+    load_price = even_load * rows * workers / max(whole, 1e-9) ** 2
     held_price = even_held * workers / rows
     for _ in range(passes):
         moved = 0
@@ -94,7 +97,8 @@ def _deal(
             unit = order[at]
             first, end = unit_starts[unit], unit_starts[unit + 1]
             # Count the subscriptions of the unit that each worker has under another unit.
-            shared[:] = 0.0
+            for worker in range(workers):
+                shared[worker], known[worker] = 0.0, -1
             for place in range(first, end):
                 row = unit_rows[place]
                 for other in range(row_starts[row], row_starts[row + 1]):
@@ -103,7 +107,6 @@ def _deal(
                         continue
                     known[worker] = place
                     shared[worker] += 1.0
-            known[:] = -1
             # Take the unit from where it is.
             count, was = float(end - first), parts[unit]
             if was >= 0:

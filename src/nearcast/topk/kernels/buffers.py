@@ -11,7 +11,7 @@ displaced too, so a seat may find, when its time comes, that it has to wait for 
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import as_float, as_integer, unsigned, wide
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.events.fields import ADD, REMOVE
@@ -59,7 +59,7 @@ _HIGHEST = (1 << 63) - 1
 _LOWEST = -1  # below every score as an integer
 
 
-@inner_inlined
+@inlined
 def log_change(
     state: TopkState, work: TopkScratch, op: int, sub: int, number: int, score: float
 ) -> None:
@@ -73,7 +73,7 @@ def log_change(
     state.scalars[ADDED if op == ADD else REMOVED] += 1
 
 
-@inner_inlined
+@inlined
 def log_displaced(
     state: TopkState, work: TopkScratch, at: int, sub: int, number: int, score: float
 ) -> None:
@@ -95,7 +95,7 @@ def log_displaced(
     log_change(state, work, REMOVE, sub, number, score)
 
 
-@inner_inlined
+@inlined
 def _write(state: TopkState, sub: int, scores: Floats, numbers: Int32s, count: int) -> None:
     """Fill the buffer of a subscription with messages, sorted by their age."""
     seat = 2 * SUB * sub
@@ -134,7 +134,7 @@ def fill(state: TopkState, work: TopkScratch, sub: int) -> None:
         set_theta(state, sub, theta)
 
 
-@inner_inlined
+@inlined
 def seat_new(state: TopkState, work: TopkScratch, sub: int, k: int) -> None:
     """Give a subscription that was posted a buffer, its members, and something to wait for."""
     seat = 2 * SUB * sub
@@ -158,7 +158,7 @@ def seat_new(state: TopkState, work: TopkScratch, sub: int, k: int) -> None:
     wait(state, sub)
 
 
-@inner_inlined
+@inlined
 def set_members(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Find out which messages of a buffer, all alive, are the k best."""
     seat = 2 * SUB * sub
@@ -179,7 +179,7 @@ def set_members(state: TopkState, work: TopkScratch, sub: int) -> None:
     state.seat_i[seat + KTH_NUMBER] = work.best_numbers[k - 1]
 
 
-@inner_inlined
+@inlined
 def wait(state: TopkState, sub: int) -> None:
     """File a seat under its oldest member, or, lazily, under its k-th youngest message."""
     seat = 2 * SUB * sub
@@ -250,7 +250,7 @@ def _make_room(state: TopkState, work: TopkScratch, sub: int) -> None:
     state.seat_i[seat + BEGIN], state.seat_i[seat + END] = 0, count
 
 
-@inner_inlined
+@inlined
 def may_grow(state: TopkState, sub: int) -> bool:
     """Whether the next message might need a larger buffer."""
     seat = 2 * SUB * sub
@@ -259,7 +259,7 @@ def may_grow(state: TopkState, sub: int) -> bool:
     return bool(full) and kind < largest_class(state.seat_i[seat + K_AND_CLASS] >> 4)
 
 
-@inner_inlined
+@inlined
 def append(state: TopkState, work: TopkScratch, sub: int, score: float, number: int) -> None:
     """Add the newest message, which reaches the threshold, and say what that changes."""
     seat = 2 * SUB * sub
@@ -293,7 +293,7 @@ def append(state: TopkState, work: TopkScratch, sub: int, score: float, number: 
     _find_kth(state, sub, kth_score, kth)
 
 
-@inner_inlined
+@inlined
 def _find_kth(state: TopkState, sub: int, score: float, number: int) -> None:
     """Make the worst message that ranks before a given one the k-th: there are k of them."""
     seat = 2 * SUB * sub
@@ -327,7 +327,7 @@ def _find_kth(state: TopkState, sub: int, score: float, number: int) -> None:
     )
 
 
-@inner_inlined
+@inlined
 def refresh(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Bring a seat, which is not filed, up to date after messages expired, and file it again."""
     seat = 2 * SUB * sub
@@ -388,7 +388,7 @@ def lose(state: TopkState, work: TopkScratch, sub: int, number: int) -> None:
     _replace_lost(state, work, sub, wide(1), start, wide(number != kth))
 
 
-@inner_inlined
+@inlined
 def _replace_lost(
     state: TopkState, work: TopkScratch, sub: int, lost: int, start: int, has_kth: int
 ) -> None:
@@ -414,7 +414,7 @@ def _replace_lost(
     wait(state, sub)
 
 
-@inner_inlined
+@inlined
 def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int, has_kth: int) -> None:
     """Fill the places of `lost` members, of k, by the best of the others.
 
@@ -447,7 +447,7 @@ def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int, has_kth: 
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = kth_score, kth
 
 
-@inner_inlined
+@inlined
 def _newest(
     state: TopkState, base: int, numbers: int, begin: int, end: int, value: int, limit: int
 ) -> int:
@@ -459,7 +459,7 @@ def _newest(
     return wide(-1)
 
 
-@inner_inlined
+@inlined
 def ranked(state: TopkState, work: TopkScratch, sub: int) -> int:
     """Put the k best messages of a subscription, best first, into `best_*`; give their number."""
     seat = 2 * SUB * sub

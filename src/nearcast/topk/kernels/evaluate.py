@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES, lowest, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s
@@ -43,9 +43,9 @@ from nearcast.topk.kernels.window import SLACK, message_row
 from nearcast.topk.score import great_circle_m, scaled
 from nearcast.topk.score import weighed as _weighed
 
-weighed = inner_inlined(_weighed)
-_scaled = inner_inlined(scaled)
-_great_circle_m = inner_inlined(great_circle_m)
+weighed = inlined(_weighed)
+_scaled = inlined(scaled)
+_great_circle_m = inlined(great_circle_m)
 
 _AHEAD = 6
 _STRETCH = 1024  # entries, after which the threshold that has risen counts
@@ -62,7 +62,7 @@ def score_by_scale(
     return _scaled(alpha, dot, own, squared, metres, state.scales[sub])
 
 
-@inner_inlined
+@inlined
 def _dot_slowly(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
     """The product of both vectors, and the first term of both, however they lie."""
     capacity = len(state.message_terms)
@@ -82,7 +82,7 @@ def _dot_slowly(state: TopkState, sub: int, start: int, length: int) -> tuple[fl
     return dot, first
 
 
-@inner_inlined
+@inlined
 def _dot(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
     """The same for a message of few terms in a row, without branches to guess."""
     dot, first = 0.0, wide(-1)
@@ -97,7 +97,7 @@ def _dot(state: TopkState, sub: int, start: int, length: int) -> tuple[float, in
     return dot, first
 
 
-@inner_inlined
+@inlined
 def score_at(state: TopkState, sub: int, number: int, term: int) -> float:
     """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
     row = message_row(state, number) * MESSAGE
@@ -117,7 +117,7 @@ def score_at(state: TopkState, sub: int, number: int, term: int) -> float:
     return weighed(alpha, dot, state.sub_f[record + SQUARED], squared, distance, state.measures[2])
 
 
-@inner_inlined
+@inlined
 def _ask_for_message(state: TopkState, work: TopkScratch, n: int, count: int) -> None:
     """Ask for the row of the n-th message found, and for the terms of one whose row is here."""
     if n < count:
@@ -131,7 +131,7 @@ def _ask_for_message(state: TopkState, work: TopkScratch, n: int, count: int) ->
         prefetch(state.message_terms, min(terms + 16, len(state.message_terms) - 1))
 
 
-@inner_inlined
+@inlined
 def evaluate(state: TopkState, work: TopkScratch, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 

@@ -6,7 +6,7 @@ is kept, and the message at hand has not been touched or is only half expired, w
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.arrays.lanes import LANES, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
@@ -83,7 +83,7 @@ _AHEAD = 8
 _MOST_AHEAD = 256  # seats; more would push each other out of the cache
 
 
-@inner_inlined
+@inlined
 def _expire(state: TopkState, work: TopkScratch, now: float, coming: int) -> int:
     """Let the window end where it should, with `coming` messages to enter; refresh who waits."""
     scalars = state.scalars
@@ -100,7 +100,7 @@ def _expire(state: TopkState, work: TopkScratch, now: float, coming: int) -> int
     return refresh_due(state, work)
 
 
-@inner_inlined
+@inlined
 def refresh_due(state: TopkState, work: TopkScratch) -> int:
     """Refresh those who wait for messages that have left the window."""
     scalars = state.scalars
@@ -119,7 +119,7 @@ def refresh_due(state: TopkState, work: TopkScratch) -> int:
     return DONE
 
 
-@inner_inlined
+@inlined
 def _look_at_following(state: TopkState) -> None:
     """Begin to look at who waits for the message that expires after the one that is due."""
     scalars = state.scalars
@@ -131,7 +131,7 @@ def _look_at_following(state: TopkState) -> None:
             prefetch(state.seat_f, SUB * sub)
 
 
-@inner_inlined
+@inlined
 def _look_ahead(state: TopkState) -> None:
     """Ask for the memory of one more of those seats: they are needed a whole message later."""
     sub = wide(state.scalars[AHEAD])
@@ -148,7 +148,7 @@ def _look_ahead(state: TopkState) -> None:
     state.scalars[AHEAD] = max(following, -1)
 
 
-@inner_inlined
+@inlined
 def stamp_event(state: TopkState, work: TopkScratch, event: int) -> None:
     """Note which event caused the changes since the last one."""
     for at in range(state.scalars[EVENT_START], state.scalars[CHANGES]):
@@ -165,7 +165,7 @@ def advance(state: TopkState, work: TopkScratch, now: float) -> int:
     return code
 
 
-@inner_inlined
+@inlined
 def _room_for_buffers(state: TopkState, work: TopkScratch, affected: int) -> bool:
     """Whether every affected buffer could grow."""
     needed = wide(0)
@@ -256,7 +256,7 @@ def probe(
             found[1] += (wide(work.affected[n]) + 1) * (message + 1)
 
 
-@inner_inlined
+@inlined
 def room_to_subscribe(state: TopkState, terms: Int32s, start: int, count: int) -> int:
     """Say what must grow before a subscription with these terms can be posted."""
     scalars = state.scalars
@@ -275,7 +275,7 @@ def room_to_subscribe(state: TopkState, terms: Int32s, start: int, count: int) -
     return DONE
 
 
-@inner_inlined
+@inlined
 def _more_class(count: int) -> int:
     kind = 0
     while (1 << kind) < count:
@@ -283,7 +283,7 @@ def _more_class(count: int) -> int:
     return kind
 
 
-@inner_inlined
+@inlined
 def write_record(
     state: TopkState,
     sub: int,
@@ -339,7 +339,7 @@ def subscribe(
     return end, DONE
 
 
-@inner_inlined
+@inlined
 def free_record(state: TopkState, sub: int) -> None:
     """Strike out what is written down of a subscription."""
     row = 2 * SUB * sub

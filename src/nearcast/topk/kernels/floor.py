@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s
@@ -44,7 +44,7 @@ _BELOW = 1e-4
 _LOWEST = np.float32(-1e9)
 
 
-@inner_inlined
+@inlined
 def entries_before(state: TopkState, term: int, number: int) -> int:
     """How many entries of a circle are of messages before one."""
     at_list = term * LIST
@@ -60,7 +60,7 @@ def entries_before(state: TopkState, term: int, number: int) -> int:
     return low
 
 
-@inner_inlined
+@inlined
 def entries_between(state: TopkState, term: int, since: int, until: int) -> tuple[int, int]:
     """Which entries of a circle are of messages from one number on and before another."""
     first, end = wide(0), wide(state.lists[term * LIST + COUNT])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES, lowest, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s, Int64s
@@ -38,7 +38,7 @@ from nearcast.topk.kernels.message import slot_of_term
 from nearcast.topk.kernels.postings import has_scale, term_of
 
 
-@inner_inlined
+@inlined
 def _ask_for_rows(state: TopkState, starts: Int64s, terms: Int32s, message: int) -> None:
     for n in range(starts[message], starts[message + 1]):
         term = wide(terms[n])
@@ -47,7 +47,7 @@ def _ask_for_rows(state: TopkState, starts: Int64s, terms: Int32s, message: int)
         prefetch(state.lists, term * LIST)
 
 
-@inner_inlined
+@inlined
 def _ask_for_postings(state: TopkState, starts: Int64s, terms: Int32s, message: int) -> None:
     for n in range(starts[message], starts[message + 1]):
         row = wide(terms[n]) * LIST
@@ -58,7 +58,7 @@ def _ask_for_postings(state: TopkState, starts: Int64s, terms: Int32s, message: 
                 prefetch(state.post_s, at + plane * size)
 
 
-@inner_inlined
+@inlined
 def ask_for_lists(
     state: TopkState, starts: Int64s, terms: Int32s, message: int, begin: int, end: int
 ) -> None:
@@ -73,7 +73,7 @@ def ask_for_lists(
         _ask_for_rows(state, starts, terms, message + 2)
 
 
-@inner_inlined
+@inlined
 def affected_by(
     state: TopkState, work: TopkScratch, x: float, y: float, squared: float, length: int, table: int
 ) -> int:
@@ -110,7 +110,7 @@ def affected_by(
     return affected
 
 
-@inner_inlined
+@inlined
 def _dot_slowly(state: TopkState, work: TopkScratch, sub: int, table: int) -> tuple[float, int]:
     """The product of both vectors, and the first term of both; for many terms on either side."""
     dot, first = 0.0, wide(-1)

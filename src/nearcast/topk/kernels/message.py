@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner_inlined
+from nearcast._jit import inlined
 from nearcast.arrays.lanes import LANES
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s
@@ -16,7 +16,7 @@ from nearcast.topk.kernels.layout import TopkScratch, TopkState
 _SPREAD = np.uint32(0x9E3779B1)
 
 
-@inner_inlined
+@inlined
 def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
     """Sort terms, highest number first, with what belongs to them."""
     gap = 1
@@ -37,13 +37,13 @@ def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
         gap //= 3
 
 
-@inner_inlined
+@inlined
 def _first_slot(term: int, size: int) -> int:
     spread = np.uint32(term) * _SPREAD
     return wide(spread ^ (spread >> np.uint32(16))) & (size - 1)
 
 
-@inner_inlined
+@inlined
 def prepare(
     state: TopkState, work: TopkScratch, terms: Int32s, counts: Int32s, start: int, length: int
 ) -> float:
@@ -59,7 +59,7 @@ def prepare(
     return squared
 
 
-@inner_inlined
+@inlined
 def arrange(work: TopkScratch, length: int, squared: float) -> None:
     """Bring the terms of a message, weighed already, into the one order, and make the table.
 
@@ -92,7 +92,7 @@ def arrange(work: TopkScratch, length: int, squared: float) -> None:
         )
 
 
-@inner_inlined
+@inlined
 def table_size(length: int) -> int:
     """The size of the table for a message of `length` terms."""
     size = 16
@@ -101,7 +101,7 @@ def table_size(length: int) -> int:
     return size
 
 
-@inner_inlined
+@inlined
 def slot_of_term(work: TopkScratch, term: int, size: int) -> int:
     """Where a term is in the table of the message at hand, or -1."""
     at = _first_slot(term, size)

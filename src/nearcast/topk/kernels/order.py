@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.types import Floats, Int32s
 
 
-@inner_inlined
+@inlined
 def before(score: float, number: int, other_score: float, other: int) -> bool:
     """Whether a message ranks before another."""
     return score > other_score or (score == other_score and number > other)

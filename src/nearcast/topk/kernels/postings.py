@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import as_integer, wide
 from nearcast.topk.kernels.lanes import STEPS, THETA_ZERO
 from nearcast.topk.kernels.layout import (
@@ -54,7 +54,7 @@ _SLACK = 1.0
 """In steps: half a step across and half a step up are 0.71, and single precision takes little."""
 
 
-@inner_inlined
+@inlined
 def term_of(state: TopkState, sub: int, n: int) -> int:
     """The n-th term of a subscription, in the order of the letters."""
     row = 2 * SUB * sub
@@ -63,7 +63,7 @@ def term_of(state: TopkState, sub: int, n: int) -> int:
     return wide(state.more[state.sub_i[row + TERMS] + 2 * n])
 
 
-@inner_inlined
+@inlined
 def place_of(state: TopkState, sub: int, n: int) -> int:
     """The place of a subscription in the list of its n-th term."""
     row = 2 * SUB * sub
@@ -72,7 +72,7 @@ def place_of(state: TopkState, sub: int, n: int) -> int:
     return wide(state.more[state.sub_i[row + TERMS] + 2 * n + 1])
 
 
-@inner_inlined
+@inlined
 def set_place(state: TopkState, sub: int, n: int, place: int) -> None:
     """Note the place of a subscription in the list of its n-th term."""
     row = 2 * SUB * sub
@@ -82,7 +82,7 @@ def set_place(state: TopkState, sub: int, n: int, place: int) -> None:
         state.more[state.sub_i[row + TERMS] + 2 * n + 1] = place
 
 
-@inner_inlined
+@inlined
 def rest_of(state: TopkState, sub: int, term: int) -> float:
     """The length of what follows a term in the vector of a query, which has length 1."""
     total = 0.0
@@ -93,25 +93,25 @@ def rest_of(state: TopkState, sub: int, term: int) -> float:
     return sqrt(total / state.sub_f[SUB * sub + SQUARED])
 
 
-@inner_inlined
+@inlined
 def has_scale(alpha: float) -> bool:
     """Whether nearness is by a scale: then alpha, 0 too, has a minus sign."""
     return as_integer(alpha) < 0
 
 
-@inner_inlined
+@inlined
 def _posted_theta(theta: float, alpha: float) -> int:
     """The threshold as postings have it; one below every score is as good as 0."""
     return wide(min(((max(theta, 0.0) - alpha) * STEPS + THETA_ZERO - _SLACK) / 2.0, STEPS))
 
 
-@inner_inlined
+@inlined
 def _at_least(share: float) -> int:
     """A share of 1 in steps, rounded up."""
     return wide(min(ceil(share * STEPS), STEPS))
 
 
-@inner_inlined
+@inlined
 def post(state: TopkState, sub: int) -> None:
     """Enter a subscription into the lists of its terms; there must be room."""
     row = SUB * sub

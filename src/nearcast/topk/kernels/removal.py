@@ -8,7 +8,7 @@ numbers without gaps.
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.topk.kernels.buffers import lose, wait
@@ -116,7 +116,7 @@ def make_hole(state: TopkState, number: int) -> None:
     state.scalars[HOLES] += 1
 
 
-@inner_inlined
+@inlined
 def pass_holes(state: TopkState) -> None:
     """Let the window begin with a message that is there."""
     while state.scalars[FIRST] < state.scalars[NEXT] and is_hole(state, state.scalars[FIRST]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.topk.kernels.layout import (
@@ -26,13 +26,13 @@ _SIZES = tuple(BUFFER_SIZES.tolist())
 _MOST_ASKED = 128  # of larger buffers the processor guesses the rest
 
 
-@inner_inlined
+@inlined
 def size_of_class(kind: int) -> int:
     """How many entries a buffer of a class has room for."""
     return wide(_SIZES[kind])
 
 
-@inner_inlined
+@inlined
 def largest_class(k: int) -> int:
     """The class of the largest buffer that a subscription to the k best may have."""
     kind = 0
@@ -41,13 +41,13 @@ def largest_class(k: int) -> int:
     return kind
 
 
-@inner_inlined
+@inlined
 def depth_for(size: int) -> int:
     """How many messages a buffer of that size gets when it is evaluated: 2.25 k for k = 20."""
     return size * 4 // 5 + 1
 
 
-@inner_inlined
+@inlined
 def file_seat(state: TopkState, sub: int, number: int) -> None:
     """Let a seat wait for the expiry of a message."""
     seat = 2 * SUB * sub
@@ -59,7 +59,7 @@ def file_seat(state: TopkState, sub: int, number: int) -> None:
     state.message_i[row] = sub
 
 
-@inner_inlined
+@inlined
 def take_seat(state: TopkState, number: int) -> int:
     """Give a seat that waits for a message, or -1; it waits no longer."""
     row = message_row(state, number) * MESSAGE + SEATS
@@ -90,7 +90,7 @@ def unfile_seat(state: TopkState, sub: int) -> None:
     state.seat_i[seat + NEXT_SEAT] = NOT_FILED
 
 
-@inner_inlined
+@inlined
 def ask_for_buffer(state: TopkState, sub: int) -> None:
     """Ask for the memory of a buffer before it is needed."""
     seat = 2 * SUB * sub
@@ -104,7 +104,7 @@ def ask_for_buffer(state: TopkState, sub: int) -> None:
         prefetch(state.buffer_i, numbers + n)
 
 
-@inner_inlined
+@inlined
 def take_buffer(state: TopkState, kind: int) -> int:
     """Give a region for a buffer, in units of 8 bytes."""
     at = wide(state.buffer_free[kind])
@@ -116,7 +116,7 @@ def take_buffer(state: TopkState, kind: int) -> int:
     return at
 
 
-@inner_inlined
+@inlined
 def give_buffer_back(state: TopkState, kind: int, at: int) -> None:
     """Chain a region to the free ones."""
     state.buffer_i[2 * at] = state.buffer_free[kind]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.lanes import LANES
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s
@@ -48,7 +48,7 @@ SLACK = 6e-5
 """What rounding a place to 1/65535 of the diagonal can take from a score, with a margin."""
 
 
-@inner_inlined
+@inlined
 def message_row(state: TopkState, number: int) -> int:
     """The row of a message in the ring."""
     return wide(number) & wide(state.scalars[MESSAGE_MASK])
@@ -102,7 +102,7 @@ def shrink(state: TopkState, term: int) -> None:
         lists[row + OFFSET], lists[row + SIZE], lists[row + OLDEST] = to, kind - 1, 0
 
 
-@inner_inlined
+@inlined
 def room_to_enter(state: TopkState, work: TopkScratch, length: int) -> int:
     """Say what must grow before a message of `length` terms can enter."""
     scalars = state.scalars
@@ -133,7 +133,7 @@ def room_to_enter(state: TopkState, work: TopkScratch, length: int) -> int:
     return DONE
 
 
-@inner_inlined
+@inlined
 def enter(
     state: TopkState,
     work: TopkScratch,
@@ -198,13 +198,13 @@ def enter(
         state.lists[list_row + COUNT] = count + 1
 
 
-@inner_inlined
+@inlined
 def is_hole(state: TopkState, number: int) -> bool:
     """Whether a message was taken out of the window."""
     return bool(state.message_i[message_row(state, number) * MESSAGE + LENGTH] == TAKEN_OUT)
 
 
-@inner_inlined
+@inlined
 def leave_oldest(state: TopkState) -> None:
     """Take the oldest message out of the circles of its terms; its row stays until it is reused."""
     number = state.scalars[FIRST]

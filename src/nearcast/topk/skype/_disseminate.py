@@ -8,7 +8,7 @@ skipped; and the bound for unseen terms (theorem 2) is safe only where a subscri
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.geo.kernels import planar_distance
 from nearcast.topk.kernels.evaluate import weighed
@@ -84,7 +84,7 @@ _TOLERANCE = 1e-6
 """By how much a bound must fall short before it prunes: bounds and scores are rounded."""
 
 
-@inner_inlined
+@inlined
 def _begin(work: TopkScratch, index: SkypeArrays, length: int) -> None:
     """Sum up the weights of the message at hand from each term on."""
     total, largest = 0.0, 0.0
@@ -96,7 +96,7 @@ def _begin(work: TopkScratch, index: SkypeArrays, length: int) -> None:
     index.weight_sums[length], index.largest[length] = 0.0, 0.0
 
 
-@inner_inlined
+@inlined
 def _look_at_list(
     state: TopkState,
     work: TopkScratch,
@@ -169,7 +169,7 @@ def _look_at_list(
     return touched
 
 
-@inner_inlined
+@inlined
 def _igpt(
     state: TopkState,
     work: TopkScratch,
@@ -203,7 +203,7 @@ def _igpt(
     return touched
 
 
-@inner_inlined
+@inlined
 def _is_far(state: TopkState, index: SkypeArrays, cell: int, outer: float) -> bool:
     """Lemma 6: whether a cell is too far away for all of its subscriptions."""
     near = 1.0 - outer / state.measures[2]
@@ -211,7 +211,7 @@ def _is_far(state: TopkState, index: SkypeArrays, cell: int, outer: float) -> bo
     return bool(index.options[CELLS] and least > near + _TOLERANCE)
 
 
-@inner_inlined
+@inlined
 def _ciq(
     state: TopkState,
     work: TopkScratch,
@@ -282,7 +282,7 @@ def _ciq(
     return touched
 
 
-@inner_inlined
+@inlined
 def _taat(state: TopkState, work: TopkScratch, index: SkypeArrays, length: int, stamp: int) -> int:
     touched = 0
     for n in range(length):

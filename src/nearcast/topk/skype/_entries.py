@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.topk.kernels.layout import (
     ALPHA,
@@ -56,7 +56,7 @@ _LEAST = 1e-9
 """What 1 - alpha is at least: the paper divides by it."""
 
 
-@inner_inlined
+@inlined
 def outside(index: SkypeArrays, cell: int, x: float, y: float) -> float:
     """The distance from a point to a cell; 0 inside."""
     row = cell * CELL_FIELDS
@@ -65,7 +65,7 @@ def outside(index: SkypeArrays, cell: int, x: float, y: float) -> float:
     return sqrt(dx * dx + dy * dy)
 
 
-@inner_inlined
+@inlined
 def _group_of(index: SkypeArrays, alpha: float) -> int:
     group = 0
     while group < len(index.group_edges) and alpha >= index.group_edges[group]:
@@ -73,7 +73,7 @@ def _group_of(index: SkypeArrays, alpha: float) -> int:
     return group
 
 
-@inner_inlined
+@inlined
 def _cover(state: TopkState, sub: int, n: int, at: int) -> int:
     """The n-th cell by which CIQ covers a subscription; cells are numbered level by level.
 
@@ -181,7 +181,7 @@ def insert_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
     _enter_cell(state, index, sub, cell)
 
 
-@inner_inlined
+@inlined
 def _spatial_threshold(state: TopkState, sub: int) -> float:
     """Equation 8; no score is below 0, so no threshold counts as less."""
     alpha = state.sub_f[SUB * sub + ALPHA]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
@@ -30,13 +30,13 @@ _SPREAD = 0x9E3779B97F4A7C1
 _SHIFT = 1 << 32
 
 
-@inner_inlined
+@inlined
 def _home(index: SkypeArrays, key: int) -> int:
     mixed = key * _SPREAD
     return (mixed ^ (mixed >> 29)) & (len(index.keys) - 1)
 
 
-@inner_inlined
+@inlined
 def find_list(index: SkypeArrays, cell: int, term: int) -> int:
     """The list of a cell and a term, or -1."""
     key = cell * _SHIFT + term
@@ -74,7 +74,7 @@ def list_for(index: SkypeArrays, cell: int, term: int) -> int:
     return number
 
 
-@inner_inlined
+@inlined
 def sub_place(index: SkypeArrays, size: int, at: int, n: int) -> int:
     """Where the subscription of a posting is; its group is `size` further."""
     return 2 * (at + wide(index.options[PLANES]) * size) + n

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf, log
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.events.fields import ADD, REMOVE
 from nearcast.topk.kernels.buffers import log_change, log_displaced
@@ -67,12 +67,12 @@ _FEWEST = 64
 kind are taken for granted, so that a few do not decide."""
 
 
-@inner_inlined
+@inlined
 def _room(kind: int) -> int:
     return wide(SMALLEST) << kind
 
 
-@inner_inlined
+@inlined
 def _number_at(index: SkypeArrays, base: int, room: int, n: int) -> int:
     return wide(index.rank_i[2 * (base + room) + n])
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import inner_inlined, lean_kernel
+from nearcast._jit import inlined, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.spark.topk.dskype._seats import DONE, MORE_CHANGES, MORE_ENTRIES
@@ -69,13 +69,13 @@ class RefillSelection(NamedTuple):
     thetas: Floats  # by request: the threshold of its buffer
 
 
-@inner_inlined
+@inlined
 def depth_of(k: int) -> int:
     """How many messages a fresh buffer for the k best gets, if the window has that many."""
     return depth_for(size_of_class(largest_class(k)))
 
 
-@inner_inlined
+@inlined
 def _mark(entries: Entries, count: int, carried: CarriedResults, had: int) -> None:
     """Mark the entries that are among the first `had` results; both are sorted by age."""
     at = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast._jit import inner_inlined, lean_kernel
+from nearcast._jit import inlined, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.spark.topk.dskype._aggregate import STAYS, RequestAnswers, depth_of
@@ -73,7 +73,7 @@ def leave_until(state: TopkState, number: int) -> None:
     state.scalars[DUE] = state.scalars[FIRST]
 
 
-@inner_inlined
+@inlined
 def _append(answers: RequestAnswers, at: int, scores: Floats, numbers: Int32s, count: int) -> int:
     """Append what was found, and return the new end, or -1 if there is no room."""
     if at + count > len(answers.scores):

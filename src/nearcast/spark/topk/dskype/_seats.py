@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.topk.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
@@ -71,7 +71,7 @@ class SeatOutcomes(NamedTuple):
     raised: Int32s  # whether its threshold has risen
 
 
-@inner_inlined
+@inlined
 def _low(number: int) -> int:
     """The lower 32 bits of a number, as a signed number."""
     return ((number + (wide(1) << 31)) & ((wide(1) << 32) - 1)) - (wide(1) << 31)
@@ -138,7 +138,7 @@ def _store(
     return count > size
 
 
-@inner_inlined
+@inlined
 def _release(seats: Seats, seat: int) -> None:
     """Return the buffer of a seat to the arena."""
     row = SEAT * seat

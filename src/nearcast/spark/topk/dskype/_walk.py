@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inlined, inner
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.topk.dskype.clock import StepClock
@@ -53,7 +53,7 @@ class WalkResult(NamedTuple):
     kth: int  # -1 while there are fewer than k
 
 
-@inner_inlined
+@inlined
 def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
     """Score and number of the k-th best entry in `begin:end`; NOTHING and -1 if there are fewer."""
     if end - begin < k:
@@ -65,7 +65,7 @@ def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
     return entries.some_scores[k - 1], wide(entries.some_numbers[k - 1])
 
 
-@inner_inlined
+@inlined
 def _following(
     clock: StepClock, entries: Entries, count: int, begin: int, end: int, last: int
 ) -> int:
@@ -81,7 +81,7 @@ def _following(
     return event
 
 
-@inner_inlined
+@inlined
 def _write(
     changes: BufferChanges, at: int, event: int, sub: int, entries: Entries, n: int, enters: bool
 ) -> None:
@@ -92,7 +92,7 @@ def _write(
     entries.was[n] = enters
 
 
-@inner_inlined
+@inlined
 def _worst_before(
     entries: Entries, begin: int, end: int, score: float, number: int
 ) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def _worst_before(
     return worst, given
 
 
-@inner_inlined
+@inlined
 def _best_after(entries: Entries, begin: int, end: int, score: float, number: int) -> int:
     """The place of the best entry that ranks after a given one, or -1."""
     best, best_score, best_number = wide(-1), NOTHING, wide(-1)
