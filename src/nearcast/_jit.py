@@ -46,6 +46,7 @@ D = TypeVar("D", bound=np.generic)
 _PATIENCE_S = 1.0
 
 _dumps = cast("Callable[[Any], bytes]", dumps)
+_rebuild: Callable[..., Any] = CompileResult._rebuild
 _unliteral: Callable[[Any], Any] = types.unliteral
 
 _being_compiled: set[Path] = set()
@@ -98,7 +99,7 @@ class KernelCache(_Cache):
             head, _, code = path.read_bytes().partition(b"\n")
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
-            return CompileResult._rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
+            return _rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
         except Exception:  # a torn file can fail in any way, and is then written again
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None

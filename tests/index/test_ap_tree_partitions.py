@@ -29,7 +29,7 @@ def sums(values: list[int]) -> Floats:
 def cost(weight: Floats, hit: Floats, stops: Int64s) -> float:
     starts = [0, *stops[:-1].tolist()]
     return sum(
-        cut_cost(weight, hit, start, stop)
+        float(cut_cost(weight, hit, start, stop))
         for start, stop in zip(starts, stops.tolist(), strict=True)
     )
 

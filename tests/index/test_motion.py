@@ -38,15 +38,17 @@ class Node:
         self.span = 3, 3 + count
 
     def cost(self, depth: int, terms: int) -> float:
-        return _moving_cost(
+        cost: float = _moving_cost(
             self.box, self.chosen, self.work, *self.span, BOUNDS, depth, COLUMNS, LINES, terms,
             FANOUT, CAPACITY, self.motion,
         )  # fmt: skip
+        return cost
 
     def drift(self) -> int:
-        return _steps_until_drift(
+        steps: int = _steps_until_drift(
             self.box, self.chosen, self.work, *self.span, BOUNDS, COLUMNS, LINES, self.motion
         )
+        return steps
 
 
 def plain_drift(node: Node) -> int:
