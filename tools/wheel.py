@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def main(target: Path) -> None:
-    """Compile, pick what is called from Python, and pack it."""
+    """Compile kernels and pack them."""
     with tempfile.TemporaryDirectory() as folder:
         made, packed = Path(folder) / "made", Path(folder) / "packed"
         run(
@@ -58,16 +58,11 @@ def main(target: Path) -> None:
 
 
 def pick(made: Path, packed: Path) -> None:
-    """Take the kernels that Python calls: those that only kernels call are linked into them."""
+    """Take the kernels and what is said of them, without locks."""
     packed.mkdir(parents=True)
     for path in made.iterdir():
-        if path.suffix == _kernel_files.ENDING:
-            with path.open("rb") as file:
-                if not json.loads(file.readline())["entry"]:
-                    continue
-        elif path.suffix not in (_kernel_files.MARK, ".json"):
-            continue
-        shutil.copy(path, packed / path.name)
+        if path.suffix in (_kernel_files.ENDING, _kernel_files.MARK, ".json"):
+            shutil.copy(path, packed / path.name)
 
 
 def numba_tag() -> str:

@@ -28,7 +28,7 @@ def put(shelf: Path, name: str, cpu_s: float) -> None:
     """Put a kernel there, as far as the command looks at it."""
     target = _kernel_files.targets()[0]
     shelf.mkdir(exist_ok=True)
-    head = {"kernel": name, "signature": "()", "cpu_s": cpu_s, "entry": True}
+    head = {"kernel": name, "signature": "()", "cpu_s": cpu_s}
     (shelf / f"{name}-1-00.{target}.kernel").write_bytes(json.dumps(head).encode() + b"\ncode")
 
 
