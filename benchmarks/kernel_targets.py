@@ -1,9 +1,9 @@
-"""Compare kernels for the baseline processor, as wheels bring them, with those for this machine.
+"""Compare kernels for a level of processors, as wheels bring them, with those for this machine.
 
     python benchmarks/kernel_targets.py [--subscriptions 1000000] [--rounds 3]
 
-Both kinds are compiled first, each into a folder of its own. Then `nearcast bench match` runs with
-one and the other in turns, a process each, on the same data; CPU time counts.
+All kinds are compiled first, each into a folder of its own. Then `nearcast bench match` runs with
+each in turns, a process each, on the same data; CPU time counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 
 from nearcast import _kernel_files
 
-KINDS = ("baseline", "this machine")
+KINDS = (*(level.name for level in _kernel_files.levels()), "this machine")
 
 
 def main() -> None:
-    """Compile, measure in turns, and print both beside each other."""
+    """Compile, measure in turns, and print all beside each other."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -43,17 +43,18 @@ def main() -> None:
                     f"round {number + 1}: {kind:12}  {rate:,.0f} messages a CPU second", flush=True
                 )
     if len({each["matches_per_message"] for some in found.values() for each in some}) != 1:
-        raise SystemExit("the two kinds found different matches")
-    base, here = (median(each["messages_per_cpu_s"] for each in found[kind]) for kind in KINDS)
-    print(f"baseline / this machine: {base / here:.3f} (medians of {given.rounds})")
+        raise SystemExit("the kinds found different matches")
+    *levels, here = (median(each["messages_per_cpu_s"] for each in found[kind]) for kind in KINDS)
+    for kind, rate in zip(KINDS, levels, strict=False):
+        print(f"{kind} / this machine: {rate / here:.3f} (medians of {given.rounds})")
 
 
 def measure(folder: str, kind: str, subscriptions: int) -> dict[str, Any]:
     """Run the benchmark once with one kind of kernels."""
     environment = os.environ | {"NEARCAST_KERNELS": str(Path(folder) / kind)}
-    target = _kernel_files.baseline()
-    if kind == "baseline" and target is not None:
-        environment |= target.environment
+    for level in _kernel_files.levels():
+        if level.name == kind:
+            environment |= level.environment
     command = ["bench", "match", "--index", "rarest-term", "--json", "--rounds", "5"]
     done = subprocess.run(
         [sys.executable, "-m", "nearcast", *command, "--subscriptions", str(subscriptions)],

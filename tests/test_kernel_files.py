@@ -159,14 +159,24 @@ def test_a_torn_file_is_compiled_again(package: Path) -> None:
     assert run(package) == (6.0, [])
 
 
-def test_what_is_built_for_the_baseline_runs_here(package: Path) -> None:
-    """An ordinary process finds what one that compiles for any processor of the family made."""
-    baseline = _kernel_files.baseline()
-    assert baseline is not None, "the processor of a test machine knows the baseline"
-    assert run(package, **baseline.environment) == (6.0, ["made.kernels.scaled"])
+def test_what_is_built_for_a_level_runs_here(package: Path) -> None:
+    """An ordinary process finds what one that compiles for any processor of a level made."""
+    assert _kernel_files.levels(), "the processor of a test machine has a level"
+    for level in _kernel_files.levels():
+        for file in files_of(package):
+            file.unlink()
+        assert run(package, **level.environment) == (6.0, ["made.kernels.scaled"])
+        assert run(package) == (6.0, [])
+        (file,) = files_of(package)
+        assert file.name.endswith(f".{level.name}{_kernel_files.ENDING}")
+
+
+def test_whoever_compiles_for_a_level_uses_nothing_of_a_higher_one(package: Path) -> None:
+    """What it compiles is for processors that could not run the rest."""
+    for level in _kernel_files.levels():
+        assert run(package, **level.environment) == (6.0, ["made.kernels.scaled"])
     assert run(package) == (6.0, [])
-    (file,) = files_of(package)
-    assert file.name.endswith(f".{baseline.name}{_kernel_files.ENDING}")
+    assert len(files_of(package)) == len(_kernel_files.levels())
 
 
 def test_what_was_made_for_another_processor_is_not_used(package: Path) -> None:

@@ -2,8 +2,9 @@
 
     python tools/wheel.py [FOLDER]
 
-All kernels are compiled, in a separate folder, for the baseline processor of the family. The wheel
-has a bill of materials too (PEP 770).
+Kernels are compiled in a separate folder, for each level of the processor family that this machine
+can run: on a processor with AVX-512 for those with it and for those without. The wheel has a bill
+of materials too (PEP 770).
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ def main(target: Path) -> None:
     """Compile kernels and pack them."""
     with tempfile.TemporaryDirectory() as folder:
         made, packed = Path(folder) / "made", Path(folder) / "packed"
-        run(
-            [sys.executable, "-m", "nearcast", "kernels", "build", *FIRST],
-            NEARCAST_KERNELS=str(made),
-        )
+        for environment in [level.environment for level in _kernel_files.levels()] or [{}]:
+            run(
+                [sys.executable, "-m", "nearcast", "kernels", "build", *FIRST],
+                NEARCAST_KERNELS=str(made),
+                **environment,
+            )
         pick(made / _kernel_files.stamp(), packed / "kernels" / _kernel_files.stamp())
         about = {
             "tag": numba_tag(),

@@ -1,7 +1,7 @@
 """Compiles kernels in a background process.
 
-That process compiles for a baseline processor, so that what it makes runs on other machines of the
-family too, and can be shipped.
+That process compiles for a level of the processor family, so that what it makes runs on other
+machines of that level too, and can be shipped.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def start(
     Processes with the same `shared` folder divide the parts among them.
     """
     sharing = [f"--shared={shared}"] if shared else []
-    target = _kernel_files.baseline()
-    environment = os.environ | ({} if target is None else target.environment)
+    level = next(iter(_kernel_files.levels()), None)
+    environment = os.environ | ({} if level is None else level.environment)
     environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
     return subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
         [sys.executable, "-m", "nearcast.kernels", *sharing, *parts],

@@ -36,6 +36,7 @@ ENDING = ".kernel"
 MARK = ".ready"
 MADE_FOR = "made-for.json"
 
+_X86_V4 = "avx512bw avx512cd avx512dq avx512f avx512vl"  # beside those of the level before
 _X86_V3 = "avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 xsave"  # noqa: E501 - one list
 
 
@@ -52,9 +53,12 @@ class Target(NamedTuple):
         return {"NUMBA_CPU_NAME": self.name, "NUMBA_CPU_FEATURES": listed}
 
 
-_BASELINES = {
-    "x86_64": Target("x86-64-v3", tuple(_X86_V3.split())),
-    "aarch64": Target("generic", ()),
+_LEVELS = {
+    "x86_64": (
+        Target("x86-64-v4", (*_X86_V3.split(), *_X86_V4.split())),
+        Target("x86-64-v3", tuple(_X86_V3.split())),
+    ),
+    "aarch64": (Target("generic", ()),),
 }
 
 
@@ -197,19 +201,14 @@ def folders(name: str | None = None) -> list[Path]:
 
 @cache
 def targets() -> tuple[str, ...]:
-    """The processors whose kernels run here: the one that numba compiles for, then the baseline."""
-    own = _own_target()
-    baseline = _BASELINES.get(machine())
-    if baseline is None or baseline.name == own or not _runs(baseline):
-        return (own,)
-    return own, baseline.name
+    """The processors whose kernels run here: the one that numba compiles for, then its levels."""
+    return tuple(dict.fromkeys([_own_target(), *(level.name for level in levels())]))
 
 
 def _own_target() -> str:
     named = os.environ.get("NUMBA_CPU_NAME")
-    baseline = _BASELINES.get(machine())
-    if baseline is not None and named == baseline.name:
-        return baseline.name
+    if named is not None and named in [level.name for level in levels()]:
+        return named
     from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
     name, features = get_host_cpu_name(), os.environ.get("NUMBA_CPU_FEATURES")
@@ -229,16 +228,21 @@ def _runs(target: Target) -> bool:
     return all(here.get(feature, False) for feature in target.features)
 
 
-def baseline() -> Target | None:
-    """The kind of processor that kernels are built for ahead of time; None: just for this one."""
-    found = _BASELINES.get(machine())
-    return found if found is not None and _runs(found) else None
+@cache
+def levels() -> tuple[Target, ...]:
+    """The kinds of processors that kernels are built for ahead of time, if they run here.
+
+    The best comes first. Where numba was made to compile for one of them, better ones do not count.
+    """
+    running = [level for level in _LEVELS.get(machine(), ()) if _runs(level)]
+    names = [level.name for level in running]
+    named = os.environ.get("NUMBA_CPU_NAME")
+    return tuple(running[names.index(named) :] if named in names else running)
 
 
 def built_for() -> str:
     """The processor that kernels which are built on this machine are for."""
-    found = baseline()
-    return targets()[0] if found is None else found.name
+    return levels()[0].name if levels() else targets()[0]
 
 
 def at_hand(part: str, target: str | None = None) -> bool:

@@ -49,7 +49,7 @@ def test_a_node_takes_what_the_driver_offers(tmp_path: Path) -> None:
     kernels.offer(str(tmp_path / "state"))
     assert compiled_by(started(tmp_path / "node", tmp_path / "state")) == []
     offered = [path.name for path in (tmp_path / "state" / "kernels").iterdir()]
-    assert offered == [f"{_kernel_files.stamp()}.{_kernel_files.built_for()}.zip"]
+    assert f"{_kernel_files.stamp()}.{_kernel_files.built_for()}.zip" in offered
 
 
 def test_a_torn_offer_is_passed_over(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_torn_offer_is_passed_over(tmp_path: Path) -> None:
     kernels.build()
     state = tmp_path / "state"
     kernels.offer(str(state))
-    (offered,) = (state / "kernels").iterdir()
-    offered.write_bytes(offered.read_bytes()[:1000])
+    for offered in (state / "kernels").iterdir():
+        offered.write_bytes(offered.read_bytes()[:1000])
     assert kernels._take(Files(str(state))) is False
 
 

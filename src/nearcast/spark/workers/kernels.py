@@ -40,9 +40,9 @@ def build() -> None:
 
 
 def offer(state: str) -> None:
-    """Put this machine's kernels into the state, if none of their kind are there."""
+    """Put this machine's kernels into the state, as far as none of their kind are there."""
     files = Files(state)
-    for target in reversed(_kernel_files.targets()):  # what runs on more machines first
+    for target in _kernel_files.targets():
         chosen = [path for path in _kernel_files.kernel_files() if _fits(path.name, target)]
         if not _kernel_files.at_hand(PART, target) or not chosen:
             continue
@@ -52,7 +52,6 @@ def offer(state: str) -> None:
                 for path in chosen:
                     archive.writestr(path.name, path.read_bytes())
             files.write(_name(target), packed.getvalue(), durable=False)
-        return
 
 
 def _fits(name: str, target: str) -> bool:
