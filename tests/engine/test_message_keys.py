@@ -93,6 +93,16 @@ def test_terms_that_came_after_the_memo_was_made_are_forgotten_with_the_rest() -
     assert len(found) == 1
 
 
+def test_half_a_surrogate_pair_in_an_operand_is_in_no_message() -> None:
+    """No property has one, so such an operand never holds, and does no harm."""
+    engine = Engine(index="rarest-term")
+    engine.subscribe("never", 'p:"\ud800" OR p:\ud800x')
+    engine.subscribe("always", 'a NOT p:"\ud800"')
+    for properties in (None, {"p": "x"}):
+        found = engine.publish("m", "a \ud800", (0, 0), properties=properties)
+        assert [update.subscription for update in found] == ["always"]
+
+
 def test_keys_are_known_after_loading(tmp_path: Path) -> None:
     saved, loaded = population(["abc*", '"ab bc"']), population([])
     save_population(saved, tmp_path)
