@@ -47,7 +47,9 @@ queries = st.one_of(
 )
 objects = st.dictionaries(st.sampled_from(["price", "kind", "tags", "a"]), st.sampled_from(VALUES))
 properties = st.one_of(st.none(), objects.map(json.dumps), st.sampled_from(ODD_JSON))
-words = st.sampled_from(["red", "wine", "bar", "a", "open", "Wine,", "RED", "rede", "é", "winery"])
+known = st.sampled_from(["red", "wine", "bar", "a", "open", "Wine,", "RED", "rede", "é", "winery"])
+many = st.integers(0, 400).map("wi{}".format)  # more than an engine has room for at first
+words = st.one_of(known, known, many)
 points = st.tuples(
     st.sampled_from([0.0, 0.5, 1.0, 1.00002, 1.5, 180.0, -180.0, 179.7]),
     st.sampled_from([0.0, 0.4, 1.0, 1.9, 89.5]),

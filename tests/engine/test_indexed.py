@@ -1,5 +1,6 @@
 """The engine on an index gives exactly the updates of `scan`, by rows and by columns."""
 
+import tracemalloc
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
@@ -110,6 +111,28 @@ def test_what_equals_a_number_as_text_is_found_too(value: object) -> None:
         engine = Engine(index=chosen)
         engine.subscribe("s", "p:5")
         assert len(engine.publish("m", point=(0, 0), properties={"p": value})) == 1, chosen
+
+
+@pytest.mark.parametrize("parts", [1, 2, 499, 500, 8_000])
+def test_a_property_at_the_end_of_a_long_path_takes_memory_for_the_path_once(parts: int) -> None:
+    """No message has one that is more than 500 objects deep, but a query may ask for it."""
+    engine, scan = Engine(index="rarest-term"), Engine(index="scan")
+    path = ".".join(["é"] * parts)
+    tracemalloc.start()
+    for each in (engine, scan):
+        each.subscribe("s", f"{path}:<5 OR {path}:x")
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert used < 3_000_000
+    for value in (4, "x", "y", [6, {"é": 4}]):
+        nested: Any = value
+        for _ in range(min(parts, 498)):
+            nested = {"é": nested}
+        expected = scan.publish("m", point=(0, 0), properties=nested)
+        assert engine.publish("m", point=(0, 0), properties=nested) == expected
+        assert bool(expected) or value not in (4, "x") or parts >= 499
+    engine.unsubscribe("s")
+    assert engine.publish("m", point=(0, 0), properties={"é": 4}) == []
 
 
 @pytest.mark.parametrize("index", INDEXES)

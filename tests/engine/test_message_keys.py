@@ -82,6 +82,27 @@ def test_what_is_noted_of_a_term_does_not_outlive_it() -> None:
         assert len(found) == word.startswith("ab")
 
 
+def test_terms_that_came_after_the_memo_was_made_are_forgotten_with_the_rest() -> None:
+    """Active messages may have many more terms than there were when a prefix was last looked up."""
+    engine, here = Engine(index="rarest-term"), (0.0, 0.0)
+    engine.subscribe("s", "ab*")
+    engine.publish_table(pa.table({"id": ["m0"], "text": ["abc"], "point": [list(here)]}))
+    engine.publish("many", " ".join(f"word{n}" for n in range(100)), here, at=1.0, ttl=1.0)
+    assert len(engine.publish("m1", "abc", here, at=5.0)) == 1
+    found = engine.publish_table(pa.table({"id": ["m2"], "text": ["abd"], "point": [list(here)]}))
+    assert len(found) == 1
+
+
+def test_half_a_surrogate_pair_in_an_operand_is_in_no_message() -> None:
+    """No property has one, so such an operand never holds, and does no harm."""
+    engine = Engine(index="rarest-term")
+    engine.subscribe("never", 'p:"\ud800" OR p:\ud800x')
+    engine.subscribe("always", 'a NOT p:"\ud800"')
+    for properties in (None, {"p": "x"}):
+        found = engine.publish("m", "a \ud800", (0, 0), properties=properties)
+        assert [update.subscription for update in found] == ["always"]
+
+
 def test_keys_are_known_after_loading(tmp_path: Path) -> None:
     saved, loaded = population(["abc*", '"ab bc"']), population([])
     save_population(saved, tmp_path)

@@ -115,6 +115,20 @@ def test_a_row_that_does_not_fit_the_state_keeps_the_updates_before_it() -> None
     assert engine.publish_table(messages(("n", "x", [0, 0]))).num_rows == 1
 
 
+@pytest.mark.parametrize("index", ["scan", "rarest-term"])
+def test_messages_without_a_column_of_ids_get_new_ones(index: str) -> None:
+    engine = Engine(index=index)
+    engine.subscribe("s", "a")
+    table = pa.table({"text": ["a", "b", "a"], "lon": [0.0] * 3, "lat": [0.0] * 3})
+    updates = [*engine.publish_table(table).to_pylist(), *engine.publish_table(table).to_pylist()]
+    assert [update["event"] for update in updates] == [0, 2, 0, 2]
+    assert len({update["message"] for update in updates}) == 4
+    with pytest.raises(InvalidValue, match="row 1.id: missing"):
+        engine.publish_table(table.append_column("id", pa.array(["m", None, "n"])))
+    with pytest.raises(InvalidValue, match="row 0.id: missing"):
+        engine.subscribe_table(pa.table({"query": ["a"]}))
+
+
 def test_an_empty_table_gives_an_empty_table() -> None:
     assert (
         Engine(index="rarest-term")

@@ -1,6 +1,8 @@
 """The value types accept what the contract allows and nothing else."""
 
+import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import shapely
 
 from nearcast import Box, Circle, Message, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.events import Move
+from nearcast.events import Move, event_from_json
 
 HERE = (151.2, -33.87)
 REGION = Box(0, 0, 1, 1)
@@ -96,6 +98,43 @@ def test_places_of_other_libraries_become_ours() -> None:
     assert Message("m", region=area).region == made.region == Move("s", area).region
     with pytest.raises(InvalidValue, match="^region: 'Point' given"):
         Message("m", region=place)
+
+
+_CORNER = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 1], [0, 0]]]}
+
+
+@pytest.mark.parametrize(
+    "area",
+    [
+        _CORNER,
+        {"type": "Feature", "properties": {}, "geometry": _CORNER},
+        "POLYGON ((0 0, 1 0, 0 1, 0 0))",
+        shapely.from_geojson(json.dumps(_CORNER)).wkb,
+    ],
+    ids=["GeoJSON", "Feature", "WKT", "WKB"],
+)
+def test_regions_of_other_formats_become_ours(area: Any) -> None:
+    corner = Polygon([[(0, 0), (1, 0), (0, 1), (0, 0)]])
+    made = Subscription("s", region=area)
+    assert made.region == Message("m", region=area).region == Move("s", area).region == corner
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"type": "Point", "coordinates": [0.5, 0.25]},
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [0.5, 0.25]}},
+        "POINT (0.5 0.25)",
+        shapely.Point(0.5, 0.25).wkb,
+    ],
+    ids=["GeoJSON", "Feature", "WKT", "WKB"],
+)
+def test_points_of_other_formats_become_ours(place: Any) -> None:
+    made = Subscription("s", "a", point=place, top=Top(1, 1))
+    assert made.point == Message("m", point=place).point == Move("s", point=place).point
+    assert made.point == (0.5, 0.25)
+    with pytest.raises(InvalidValue, match=r"^point: .* a position \[longitude, latitude\]"):
+        event_from_json({"op": "publish", "id": "m", "text": "a", "point": place})
 
 
 def test_what_stands_beside_each_other_is_not_nested() -> None:

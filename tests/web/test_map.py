@@ -92,6 +92,37 @@ def test_boxes_and_polygons_are_what_was_drawn(site: Served, watch: Watched, sha
     )
 
 
+def test_several_polygons_are_drawn_one_after_the_other(site: Served, watch: Watched) -> None:
+    """Each is added to those before it, also as numbers; Escape leaves these as they are."""
+    page = watch.open(f"{site.url}/{SYDNEY}")
+    page.get_by_role("radio", name="Polygon").check()
+    add, said = page.get_by_role("button", name="Add a polygon"), page.locator("#where-says")
+    expect(add).to_have_count(0)
+    for count, left in enumerate((560, 660, 760), 1):
+        (page.get_by_role("button", name="Draw") if count == 1 else add).click()
+        for corner in ((left, 300), (left + 60, 300), (left, 360)):
+            page.mouse.click(*corner)
+        expect(page.locator("#hint")).to_have_text(re.compile(r"^\d+\.\d+ km²$"))
+        if count == 3:
+            page.keyboard.press("Escape")
+        else:
+            page.keyboard.press("Enter")
+            expect(said).to_contain_text("2 polygons" if count == 2 else "Shown on the map")
+    where = page.locator("#where")
+    assert where.input_value().count(";") == 1
+    where.fill(where.input_value() + "; 151.1 -33.9, 151.2 -33.9, 151.2 -33.8")
+    expect(said).to_contain_text("3 polygons")
+    page.get_by_label("What do you want to hear about?").fill("storm")
+    page.get_by_role("button", name="Subscribe").click()
+    expect(page.locator("#mine > li")).to_contain_text("in several polygons")
+    expect(add).to_have_count(0)
+    (made,) = subscriptions(site)
+    region = made["region"]
+    assert isinstance(region, dict)
+    assert region["type"] == "MultiPolygon"
+    assert [len(ring) for (ring,) in region["coordinates"]] == [4, 4, 4]
+
+
 def test_everything_works_by_keyboard_with_a_region_in_numbers(
     site: Served, watch: Watched
 ) -> None:

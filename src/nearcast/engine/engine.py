@@ -467,11 +467,11 @@ class Engine:
 
         `table` is a `pyarrow.Table` or anything with `__arrow_c_stream__`, with the columns of
         the event log. Points may also be two columns `lon` and `lat`, and points and regions WKB,
-        WKT or GeoArrow, in their own columns or in one called `geometry`. The answer has the
-        columns `event` (the row that caused the update), `op`, `subscription`, `message` and
-        `score`. A row that is not valid is refused before any row takes effect; one that does not
-        fit the state of the engine ends the call there, in a `TableError` that carries the
-        updates of the rows before it.
+        WKT or GeoArrow, in their own columns or in one called `geometry`. Without a column `id`
+        every message gets a new id. The answer has the columns `event` (the row that caused the
+        update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
+        before any row takes effect; one that does not fit the state of the engine ends the call
+        there, in a `TableError` that carries the updates of the rows before it.
         """
         return self._apply_table("publish", table)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.comparisons import Comparisons, read_comparisons
 from nearcast.engine.conditions import Conditions, Residual
 from nearcast.engine.matching import ArrivedMessage
+from nearcast.events.values import DEEPEST_OBJECT
 from nearcast.text import Analyser, Conjunct, Content, Equals, Exists, Phrase, Prefix, Within, fold
 from nearcast.text.keys import (
     EVERYONE,
@@ -45,6 +47,9 @@ from nearcast.text.keys import (
 
 if TYPE_CHECKING:
     from nearcast.engine.terms import TermIds
+
+
+_ROOT = 0  # the path of all properties of a message
 
 
 class Asked(NamedTuple):
@@ -100,7 +105,8 @@ class Operands:
         self._prefixes: Counter[int] = Counter()
         self._phrases: Counter[int] = Counter()
         self._unwanted = 0
-        self._names: Counter[str] = Counter()  # of properties, and of the objects they are in
+        self._names: Counter[str] = Counter()  # of properties
+        self._paths: Counter[int] = Counter()  # to them, and to the objects they are in, by hash
         self._numbers: dict[str, int] = {}  # of these names, and of earlier ones
         self._everyone = 0
         self._broad = 0
@@ -192,10 +198,16 @@ class Operands:
                 self._count_name(operand.name, step)
 
     def _count_name(self, name: str, step: int) -> None:
-        parts = name.split(".")
-        for depth in range(1, len(parts) + 1):
-            _add(self._names, ".".join(parts[:depth]), step)
+        _add(self._names, name, step)
+        self._count_paths(name, step)
         self._number_of(name)
+
+    def _count_paths(self, name: str, step: int) -> None:
+        """Count the objects on the way to a property; no message has one that is nested deeper."""
+        path = _ROOT
+        for part in islice(name.split("."), DEEPEST_OBJECT):
+            path = hash((path, part))
+            _add(self._paths, path, step)
 
     def _number_of(self, name: str) -> int:
         """The number of a property's name."""
@@ -218,8 +230,9 @@ class Operands:
         counts = saved.counts
         self._prefixes, self._phrases = Counter(counts.prefixes), Counter(counts.phrases)
         self._unwanted, self._everyone, self._broad = counts.unwanted, counts.everyone, counts.broad
-        self._names = Counter(counts.names)
-        for name in self._names:
+        self._names, self._paths = Counter(counts.names), Counter()
+        for name, times in self._names.items():
+            self._count_paths(name, times)
             self._number_of(name)
         self._owner, self._place = Column.of(saved.owner), Column.of(saved.place)
         self._free = np.flatnonzero(saved.owner < 0).tolist()
@@ -285,19 +298,19 @@ class Operands:
 
         There is no recursion, as they may be nested deeply.
         """
-        left: list[tuple[str, Any]] = [("", properties)]
+        left: list[tuple[str, int, Any]] = [("", _ROOT, properties)]
         while left:
-            name, value = left.pop()
+            name, path, value = left.pop()
             if isinstance(value, list):
-                left += [(name, each) for each in value]
+                left += [(name, path, each) for each in value]
                 continue
             if name and value is not None:
                 yield name_key(name)
             if isinstance(value, dict):
                 start = name + "." if name else ""
                 for part, inside in value.items():
-                    if "." not in part and start + part in self._names:
-                        left.append((start + part, inside))
+                    if "." not in part and (inner := hash((path, part))) in self._paths:
+                        left.append((start + part, inner, inside))
             elif isinstance(value, bool):
                 yield string_key(name, TRUTHS[value])
             elif isinstance(value, str):

@@ -40,9 +40,12 @@ class PrefixMemory:
         return self._memo
 
     def forget(self, terms: Int32s) -> None:
-        """Forget what is noted of terms whose numbers are used again."""
-        if len(self._memo.first):
-            self._memo.first[terms] = -1
+        """Forget what is noted of terms whose numbers are used again.
+
+        There may be more terms by now than when the memo was made; nothing is noted of those.
+        """
+        first = self._memo.first
+        first[terms[terms < len(first)]] = -1
 
 
 def _empty(terms: int) -> PrefixMemo:

@@ -14,6 +14,7 @@ from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import Update
 from nearcast.events.columns import updates_table
 from nearcast.events.fields import UPDATE_OPS
+from nearcast.events.ids import new_id
 from nearcast.events.reader import CheckedEvents
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def _at_once(
 
 def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
+    if op == "publish" and "id" not in table.column_names:
+        new_ids = [new_id("m") for _ in range(len(table))]
+        table = table.append_column("id", pa.array(new_ids, pa.string()))
     given = CheckedEvents(table, op, with_properties=not core.plain)
     for row, invalid in given.errors.items():
         raise invalid.inside(f"row {row}") if isinstance(invalid, InvalidValue) else invalid

@@ -295,7 +295,7 @@ class TermIds:
 
     def _hashed(self, terms: list[str]) -> Slots:
         """Hash terms as the kernel that reads columns does."""
-        encoded = [term.encode() for term in terms]
+        encoded = [term.encode(errors="surrogatepass") for term in terms]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(term) for term in encoded], out=offsets[1:])
         hashes = np.empty((len(encoded), 2), np.uint64)

@@ -25,7 +25,7 @@ from nearcast.events.values import (
     check_region,
     check_seconds,
 )
-from nearcast.geo import Region, region_from_json, region_to_json
+from nearcast.geo import Region, point_from_json, region_from_json, region_to_json
 
 
 def _check_at(event: Subscribe | Move | Unsubscribe | Retract) -> None:
@@ -131,6 +131,12 @@ def _region(fields: Fields) -> Region | None:
         raise error if error.field == "region" else error.inside("region") from None
 
 
+def _point(fields: Fields) -> Point | None:
+    """The point of an event: two numbers, and none of the other forms that Python calls take."""
+    value = fields.get("point")
+    return None if value is None else point_from_json(value)
+
+
 def subscription_from_json(fields: Fields) -> Subscription:
     """Read a subscription from the fields of its event."""
     get, top = fields.get, fields.get("top")
@@ -138,7 +144,7 @@ def subscription_from_json(fields: Fields) -> Subscription:
         get("id"),  # type: ignore[arg-type]  # the value types check what they are given
         get("query"),
         region=_region(fields),
-        point=get("point"),
+        point=_point(fields),
         top=None if top is None else as_top(top),
         filter=get("filter"),
         meta=get("meta"),
@@ -154,7 +160,7 @@ def message_from_json(fields: Fields) -> Message:
     return Message(
         get("id"),  # type: ignore[arg-type]  # the value types check what they are given
         get("text"),  # type: ignore[arg-type]
-        get("point"),
+        _point(fields),
         region,  # type: ignore[arg-type]
         get("at"),
         get("ttl", 0.0),
@@ -170,7 +176,7 @@ def _move(fields: Fields) -> Move:
     return Move(
         fields.get("id"),  # type: ignore[arg-type]  # the event checks what it is given
         region=_region(fields),
-        point=fields.get("point"),
+        point=_point(fields),
         at=fields.get("at"),
         ttl=fields.get("ttl"),
     )

@@ -22,10 +22,6 @@ from nearcast.events.bodies import LateBody
 from nearcast.events.sized import SizedObject
 from nearcast.geo import (
     Area,
-    Box,
-    Circle,
-    MultiPolygon,
-    Polygon,
     Region,
     as_point,
     as_region,
@@ -194,21 +190,15 @@ class Top:
 
 
 def check_point(value: object) -> Point:
-    """Accept a longitude and a latitude, or a point of another library."""
-    foreign = not isinstance(value, tuple | list) and hasattr(value, "__geo_interface__")
-    return as_point(value) if foreign else point(value)
+    """Accept a longitude and a latitude, or a point of another library or format."""
+    return point(value) if isinstance(value, tuple | list) else as_point(value)
 
 
 def check_region(value: object) -> Region:
-    """Accept a box, a circle, a polygon or several polygons, also of another library."""
-    if isinstance(value, Box | Circle | Polygon | MultiPolygon):
-        return value
-    if hasattr(value, "__geo_interface__"):
-        return as_region(value)
-    expected = "a Box, a Circle, a Polygon or a MultiPolygon"
+    """Accept a region, also of another library or format."""
     if value is None:
-        raise MissingField("region", expected)
-    raise InvalidValue("region", value, expected)
+        raise MissingField("region", "a Box, a Circle, a Polygon or a MultiPolygon")
+    return as_region(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +300,7 @@ class Message:
         if self.point is None:
             if self.region is None:
                 raise MissingField("point", "[longitude, latitude], or a region")
-            if not isinstance(self.region, Area) and hasattr(self.region, "__geo_interface__"):
+            if not isinstance(self.region, Area):
                 _put(self, "region", as_region(self.region))
             if not isinstance(self.region, Area):
                 raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")

@@ -1,6 +1,6 @@
 // Drawing a region on the map with mouse, finger or pen.
 
-import { distance, measured, rings, wrap } from "./shapes.js";
+import { distance, joined, measured, outline, wrap } from "./shapes.js";
 
 const HINTS = {
   circle: "Drag from the centre outwards.",
@@ -17,6 +17,7 @@ export class Pencil {
   #listener = NOBODY;
   #shape = null;
   #corners = [];
+  #beside = null;
 
   constructor(map, hint) {
     this.#map = map;
@@ -35,9 +36,10 @@ export class Pencil {
   }
 
   // `done(region)` gets what was drawn; `ended()` hears that drawing is over, finished or not;
-  // `progress(corners)` how many corners a polygon has.
-  start(shape, listener) {
+  // `progress(corners)` how many corners a polygon has. What was drawn before stays `beside` it.
+  start(shape, listener, beside = null) {
     this.stop();
+    this.#beside = beside;
     this.#listener = { ...NOBODY, ...listener };
     this.#shape = shape;
     this.#corners = [];
@@ -58,7 +60,12 @@ export class Pencil {
   // Ends a polygon with the corners that it has.
   finish() {
     if (this.#shape === "polygon" && this.#corners.length >= 3) this.#finish(closed(this.#corners));
-    else this.stop();
+    else this.#giveUp();
+  }
+
+  #giveUp() {
+    this.show(this.#beside);
+    this.stop();
   }
 
   show(region) {
@@ -66,7 +73,7 @@ export class Pencil {
     if (!source) return;
     const geometry = !region ? null
       : Array.isArray(region) ? { type: "Point", coordinates: region }
-      : { type: "Polygon", coordinates: rings(region) };
+      : outline(region);
     source.setData({ type: "FeatureCollection", features: geometry ? [{ type: "Feature", properties: {}, geometry }] : [] });
   }
 
@@ -99,7 +106,7 @@ export class Pencil {
 
   // What is drawn so far, with its size.
   #draft(region) {
-    this.show(region);
+    this.show(region ? joined(this.#beside, region) : this.#beside);
     if (region) this.#hint.textContent = measured(region);
   }
 
@@ -154,16 +161,16 @@ export class Pencil {
   #key(event) {
     if (!this.#shape) return;
     if (event.key === "Escape") {
-      this.show(null);
-      this.stop();
+      this.#giveUp();
     } else if (event.key === "Enter" && this.#shape === "polygon" && this.#corners.length >= 3) {
       event.preventDefault();
       this.#finish(closed(this.#corners));
     }
   }
 
-  #finish(region) {
+  #finish(last) {
     const { done } = this.#listener;
+    const region = joined(this.#beside, last);
     this.show(region);
     this.stop();
     done(region);

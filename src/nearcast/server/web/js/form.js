@@ -23,6 +23,7 @@ export class Form {
     $("query").addEventListener("input", () => this.#typed());
     $("where").addEventListener("input", () => this.#placed(true));
     $("draw").addEventListener("click", () => this.#draw());
+    $("another").addEventListener("click", () => this.#draw(this.#region));
     $("alpha").addEventListener("input", () => ($("alpha-says").textContent = $("alpha").value));
     for (const radio of document.getElementsByName("shape")) radio.addEventListener("change", () => this.#shaped());
     $("subscribe").addEventListener("submit", (event) => {
@@ -46,9 +47,15 @@ export class Form {
   #drawingEnded() {
     $("draw").setAttribute("aria-pressed", "false");
     $("draw").textContent = "Draw";
+    this.#offerAnother();
   }
 
-  #draw() {
+  // Polygons may be several: each that is there can be followed by another.
+  #offerAnother() {
+    $("another").hidden = this.shape !== "polygon" || !this.#region || this.#pencil.active;
+  }
+
+  #draw(beside = null) {
     if (this.#pencil.active) {
       this.#pencil.finish();
       return;
@@ -59,7 +66,8 @@ export class Form {
       done: (region) => this.#drawn(region),
       ended: () => this.#drawingEnded(),
       progress: (corners) => ($("draw").textContent = corners >= 3 ? "Finish" : "Stop"),
-    });
+    }, beside);
+    this.#offerAnother();
   }
 
   #shaped() {
@@ -72,6 +80,7 @@ export class Form {
     $("query").placeholder = this.shape === "top" ? "jazz blues" : "pizza NOT pineapple";
     this.#region = null;
     this.#pencil.show(null);
+    this.#offerAnother();
     say("where-says", WHERE);
     this.#typed();
   }
@@ -83,6 +92,7 @@ export class Form {
       } catch (error) {
         this.#region = null;
         this.#pencil.show(null);
+        this.#offerAnother();
         say("where-says", error.message, $("where").value.trim() ? "bad" : "");
         $("where").setAttribute("aria-invalid", "true");
         return;
@@ -90,6 +100,7 @@ export class Form {
       this.#pencil.show(this.#region);
     }
     $("where").removeAttribute("aria-invalid");
+    this.#offerAnother();
     const size = measured(this.#region);
     say("where-says", size ? `Shown on the map: ${size}.` : "Shown on the map.", "good");
   }
@@ -161,6 +172,7 @@ export class Form {
       this.#region = null;
       $("where").value = "";
       $("query").value = "";
+      this.#offerAnother();
       this.#typed();
       say("where-says", "Subscribed. It is listed below.", "good");
       this.#onSubscribed({ id: made.id, ...body });

@@ -45,6 +45,11 @@ export function outline(region) {
   return { type: "Polygon", coordinates: rings(region) };
 }
 
+const polygons = (region) => (region.type === "MultiPolygon" ? region.coordinates : [rings(region)]);
+
+// A polygon, or several, with one more.
+export const joined = (some, one) => (some ? { type: "MultiPolygon", coordinates: [...polygons(some), ...polygons(one)] } : one);
+
 export function centre(region) {
   if (region.type === "Circle") return region.center;
   const positions = region.type === "MultiPolygon" ? region.coordinates.flat(2) : rings(region)[0];
@@ -99,8 +104,9 @@ export function measured(region) {
     const area = 2 * Math.PI * EARTH_M ** 2 * (1 - Math.cos(Math.min(Math.PI, region.radius / EARTH_M)));
     return `radius ${metres(region.radius)}, ${squareMetres(area)}`;
   }
-  const [outer] = rings(region);
-  const area = squareMetres(ringArea(outer));
+  const each = polygons(region);
+  const area = squareMetres(each.reduce((sum, [outer]) => sum + ringArea(outer), 0));
+  if (region.type === "MultiPolygon") return `${each.length} polygons, ${area}`;
   if (region.type !== "Box") return area;
   const [west, south, east, north] = region.bbox;
   const middle = (south + north) / 2;
@@ -111,13 +117,15 @@ export function measured(region) {
 const HINTS = {
   circle: ["Centre and radius: longitude, latitude, metres", "longitude, latitude, metres", "151.21, -33.87, 2000"],
   box: ["Edges: west, south, east, north", "west, south, east, north", "151.19, -33.89, 151.23, -33.85"],
-  polygon: ["Corners: longitude latitude, longitude latitude, …", "lon lat, lon lat, lon lat", "151.2 -33.9, 151.25 -33.9, 151.22 -33.85"],
+  polygon: ["Corners: longitude latitude, longitude latitude, …; after a semicolon another polygon", "lon lat, lon lat, lon lat", "151.2 -33.9, 151.25 -33.9, 151.22 -33.85"],
   top: ["Near which point: longitude, latitude", "longitude, latitude", "151.21, -33.87"],
 };
 export const hint = (shape) => HINTS[shape];
 
 // What somebody typed, as a region (or a point for `top`); throws an Error that says what to do.
 export function parse(shape, text) {
+  const pieces = shape === "polygon" ? text.split(";").filter((piece) => piece.trim()) : [];
+  if (pieces.length > 1) return pieces.map((piece) => parse(shape, piece)).reduce((some, one) => joined(some, one));
   const numbers = text.split(/[\s,;]+/).filter(Boolean).map(Number);
   const expected = `write ${HINTS[shape][1]}, such as ${HINTS[shape][2]}`;
   if (!numbers.length) throw new Error(`Draw it on the map, or ${expected}.`);
@@ -150,7 +158,7 @@ export function toText(region) {
   if (Array.isArray(region)) return `${round(region[0], 5)}, ${round(region[1], 5)}`;
   if (region.type === "Circle") return `${round(region.center[0], 5)}, ${round(region.center[1], 5)}, ${Math.round(region.radius)}`;
   if (region.type === "Box") return region.bbox.map((n) => round(n, 5)).join(", ");
-  return region.coordinates[0].slice(0, -1).map(at).join(", ");
+  return polygons(region).map(([outer]) => outer.slice(0, -1).map(at).join(", ")).join("; ");
 }
 
 // A longitude in [-180, 180).
