@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from nearcast import Box, Circle, Top
+from nearcast import Box, Circle, Engine, Top
 from nearcast.engine import ends, numbered
 from nearcast.engine import window as stored
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
@@ -310,6 +310,20 @@ class LeavingSkype(Leaving):
     """The same with the core of the paper."""
 
     ranking = "skype"
+
+
+@pytest.mark.parametrize("ranking", ["auto", "skype"])
+def test_a_message_that_ends_at_once_moves_the_window_on(ranking: str) -> None:
+    """Its end is not after its time, in doubles; what has left by then is reported with it."""
+    engine = Engine(index="rarest-term", ranking=ranking, window_seconds=4.0)
+    engine.subscribe("s", "a", point=(0.0, 0.0), top=Top(1, 0.0))
+    engine.publish("old", "a", (0.0, 0.0), at=0.0)
+    table = {"text": ["a", "b"], "point": [[0.0, 0.0]] * 2, "at": [7.0, 8.0], "ttl": [1e-300, 0.0]}
+    found = engine.publish_table(pa.table({"id": ["short", "last"], **table}))
+    columns = ("event", "op", "subscription", "message")
+    assert [tuple(row[name] for name in columns) for row in found.to_pylist()] == [
+        (0, "remove", "s", "old")
+    ]
 
 
 def _test_case(machine: type[RuleBasedStateMachine]) -> Any:

@@ -224,6 +224,8 @@ class FastRankings:
             stop = self._stretch(at, ends, row)
             if ends[row] > at[row]:
                 parts.append(at_event(row, self._enter_rows(columns.part(row, stop))))
+            elif self._settings.window.seconds is not None:  # it has ended, but time has passed
+                parts.append(at_event(row, self._slide(at[row])))
             if self._conditional:
                 parts.append(self._conditional.changes(row))
             row = stop
@@ -285,10 +287,16 @@ class FastRankings:
         if self._messages.some_end and (due := self._messages.due(now)):
             self._pending.append(self._take_out(due))
         if self._settings.window.seconds is not None:
-            first = self._core.first
-            self._pending.append(self._reported(self._core.advance(now)))
-            if self._conditional:
-                self._conditional.lose(range(first, self._core.first))
+            self._pending.append(self._slide(now))
+
+    def _slide(self, now: float) -> TopkChanges:
+        """Move a window of time on."""
+        assert self._core is not None  # noqa: S101 - every caller has made it
+        first = self._core.first
+        changes = self._reported(self._core.advance(now))
+        if self._conditional:
+            self._conditional.lose(range(first, self._core.first))
+        return changes
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
