@@ -28,7 +28,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 import httpx
 import numpy as np
@@ -340,9 +340,9 @@ def attacking(name: str | None, port: int, keys: tuple[str, str]) -> Iterator[No
     command = [sys.executable, str(Path(__file__).resolve()), "--attack", name]
     environment = os.environ | {"ATTACK_KEYS": " ".join(keys), "ATTACK_PORT": str(port)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
-    assert process.stdout is not None
+    said = cast("IO[bytes]", process.stdout)
     try:
-        if process.stdout.readline() != b"ready\n":
+        if said.readline() != b"ready\n":
             raise SystemExit(f"{name}: the attack did not begin")
         yield
         if process.poll() is not None:
@@ -350,7 +350,7 @@ def attacking(name: str | None, port: int, keys: tuple[str, str]) -> Iterator[No
     finally:
         process.kill()
         process.wait()
-        process.stdout.close()
+        said.close()
 
 
 def attack(name: str) -> None:
@@ -382,7 +382,9 @@ class Victim:
             for number in range(self._listeners):
                 body = subscription(f"ear{number}", f"ear{number}")
                 headers = {"authorization": f"Bearer {self._key}"}
-                (await http.post("/v1/subscriptions", json=body, headers=headers)).raise_for_status()
+                (
+                    await http.post("/v1/subscriptions", json=body, headers=headers)
+                ).raise_for_status()
         loop = asyncio.get_running_loop()
         for number in range(self._listeners):
             path = f"/v1/updates?subscription=ear{number}&key={self._key}"
@@ -451,7 +453,7 @@ async def measure(
         found |= {"server_mib": resident_mib(server)}
         rounds.append({"beside": name or "quiet", **found})
         if not given.json:
-            print(ROW.format(**rounds[-1]), flush=True)
+            print(row(rounds[-1]), flush=True)
         await asyncio.sleep(SETTLE_S)
     return rounds
 
@@ -482,7 +484,14 @@ def serving(data: Path) -> Iterator[tuple[int, int]]:
             process.wait()
 
 
-ROW = "{beside:28}{rate:8.0f}{heard:8}{missed:8}{p50_ms:9.1f}{p99_ms:9.1f}{max_ms:9.1f}{server_mib:8.0f}"
+COLUMNS = {"beside": "", "rate": ".0f", "heard": "", "missed": "", "p50_ms": ".1f", "p99_ms": ".1f"}
+COLUMNS |= {"max_ms": ".1f", "server_mib": ".0f"}
+
+
+def row(values: dict[str, Any]) -> str:
+    """A line of the table."""
+    cells = [f"{values[name]:{form}}" for name, form in COLUMNS.items()]
+    return f"{cells[0]:28}" + "".join(f"{cell:>11}" for cell in cells[1:])
 
 
 def main() -> int:
@@ -511,9 +520,7 @@ def main() -> int:
         ]
         book.close()
         if not given.json:
-            titles = ("beside", "rate", "heard", "missed", "p50 ms", "p99 ms", "max ms", "MiB")
-            widths = (-28, 8, 8, 8, 9, 9, 9, 8)
-            print("".join(f"{t:{'<' if w < 0 else '>'}{abs(w)}}" for t, w in zip(titles, widths)))
+            print(f"{'beside':28}" + "".join(f"{name:>11}" for name in list(COLUMNS)[1:]))
         with serving(data) as (server, port):
             gc.disable()  # a pause of the one who measures would look like one of the server
             rounds = asyncio.run(measure(given, server, port, keys))
