@@ -37,7 +37,8 @@ def _in_order(crowd: re.Match[str]) -> str:
     marks = "".join([normalize("NFKD", mark) for mark in crowd[0]])
     ordered: list[str] = []
     for begins, some in groupby(marks, lambda mark: combining(mark) == 0):
-        ordered.extend(some if begins else sorted(some, key=combining))
+        group = list(some)
+        ordered += group if begins else sorted(group, key=combining)
     return "".join(ordered)
 
 
