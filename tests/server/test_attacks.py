@@ -176,6 +176,31 @@ def test_texts_under_one_key_are_limited_by_what_they_become() -> None:
         assert "after Unicode normalisation" in refused.json()["detail"]
 
 
+def test_bad_lines_under_one_key_are_limited_too() -> None:
+    with serving(limits=Limits(keyed_cost=64_000)) as server:
+        headers = {"content-type": NDJSON, "idempotency-key": "one"}
+        refused = server.http.post("/v1/messages", content=b"x\n" * 1001, headers=headers)
+        assert refused.status_code == 413
+        taken = server.http.post("/v1/messages", content=b"x\n" * 1000, headers=headers)
+        assert (taken.status_code, taken.json()["refused"]) == (200, 1000)
+
+
+def test_bad_lines_take_no_memory(tmp_path: Path) -> None:
+    """An error that is kept with its traceback takes 3 KB: a body of 8 MB took 12 GB."""
+    with running(tmp_path) as server:
+        server.http.post("/v1/messages", content=b"x\n", headers={"content-type": NDJSON})
+        before = server.peak_memory()
+        body = b"x\n" * 200_000
+        for headers in ({}, {"idempotency-key": "one"}):
+            answer = server.http.post(
+                "/v1/messages", content=body, headers={"content-type": NDJSON, **headers}
+            )
+            assert answer.json()["refused"] == 200_000
+            assert len(answer.json()["errors"]) == 1000
+            assert answer.json()["errors"][-1]["line"] == 1000
+        assert server.peak_memory() - before < 100_000_000
+
+
 def test_a_body_that_is_too_large_says_what_was_kept() -> None:
     with serving(limits=Limits(bulk_bytes=100_000, slice_lines=10)) as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)

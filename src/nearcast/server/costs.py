@@ -8,7 +8,8 @@ from unicodedata import normalize
 
 from nearcast.events import Event, Publish, Subscribe
 
-_LEAST = 64  # an event without a text is some work too
+LEAST_COST = 64
+"""Of an event without a text."""
 
 
 def event_cost(event: Event) -> int:
@@ -23,10 +24,10 @@ def event_cost(event: Event) -> int:
         case Subscribe(subscription):
             text = f"{subscription.query or ''}{subscription.filter or ''}"
         case _:
-            return _LEAST
+            return LEAST_COST
     if text.isascii():
-        return _LEAST + len(text)
-    return _LEAST + sum(times * _length(letter) for letter, times in Counter(text).items())
+        return LEAST_COST + len(text)
+    return LEAST_COST + sum(times * _length(letter) for letter, times in Counter(text).items())
 
 
 @lru_cache(1 << 16)
