@@ -6,7 +6,8 @@ A server is a process of its own, on loopback, with a key for each tenant. Messa
 tenant are posted at a steady rate, and each is for one of its listeners. The time is measured from
 when a message is due until its Server-Sent Event has come: first with nobody else, then beside
 each attack in turn, then with nobody else again. Attacks are processes of their own; what they
-prepare (subscriptions, webhooks) is there before the time begins. All share this machine.
+prepare (subscriptions, webhooks) is there before the time begins. All share this machine, but
+attacks leave its processors to the others: whoever attacks brings a machine.
 """
 
 from __future__ import annotations
@@ -354,7 +355,8 @@ def attacking(name: str | None, port: int, keys: tuple[str, str]) -> Iterator[No
 
 
 def attack(name: str) -> None:
-    """Be the attacker."""
+    """Be the attacker, as on another machine: the processors are for the others first."""
+    os.nice(10)
     key, slow_key = os.environ["ATTACK_KEYS"].split()
     target = Target(int(os.environ["ATTACK_PORT"]), key, slow_key)
     ATTACKS[name](target, lambda: print("ready", flush=True))
