@@ -121,6 +121,39 @@ def test_small_requests_overtake_expensive_ones() -> None:
     assert len(order) == 6
 
 
+def test_only_so_many_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is told at once to come again later; those that wait are answered."""
+    from nearcast.server import backend as backend_module
+
+    monkeypatch.setattr(backend_module, "MOST_WAITING", 3)
+    with serving() as server:
+        backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            held.set()
+            go_on.wait(PATIENCE_S)
+
+        backend._loop.call_soon_threadsafe(backend.ask, hold)
+        assert held.wait(PATIENCE_S)
+        statuses: list[int] = []
+
+        def post() -> None:
+            statuses.append(server.post("/v1/messages", SALE).status_code)
+
+        waiting = [threading.Thread(target=post) for _ in range(3)]
+        for thread in waiting:
+            thread.start()
+        wait_until(lambda: backend.waiting == 3, "three requests in the queue")
+        refused = server.post("/v1/messages", SALE)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json()["type"].endswith("too-busy")
+        go_on.set()
+        for thread in waiting:
+            thread.join()
+    assert statuses == [200, 200, 200]
+
+
 def test_a_line_without_an_end_is_not_kept(tmp_path: Path) -> None:
     """It is counted and dropped as it comes; lines around it are taken."""
     with running(tmp_path) as server:
