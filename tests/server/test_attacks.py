@@ -121,6 +121,39 @@ def test_small_requests_overtake_expensive_ones() -> None:
     assert len(order) == 6
 
 
+def test_only_so_many_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is told at once to come again later; those that wait are answered."""
+    from nearcast.server import backend as backend_module
+
+    monkeypatch.setattr(backend_module, "MOST_WAITING", 3)
+    with serving() as server:
+        backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            held.set()
+            go_on.wait(PATIENCE_S)
+
+        backend._loop.call_soon_threadsafe(backend.ask, hold)
+        assert held.wait(PATIENCE_S)
+        statuses: list[int] = []
+
+        def post() -> None:
+            statuses.append(server.post("/v1/messages", SALE).status_code)
+
+        waiting = [threading.Thread(target=post) for _ in range(3)]
+        for thread in waiting:
+            thread.start()
+        wait_until(lambda: backend.waiting == 3, "three requests in the queue")
+        refused = server.post("/v1/messages", SALE)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json()["type"].endswith("too-busy")
+        go_on.set()
+        for thread in waiting:
+            thread.join()
+    assert statuses == [200, 200, 200]
+
+
 def test_a_line_without_an_end_is_not_kept(tmp_path: Path) -> None:
     """It is counted and dropped as it comes; lines around it are taken."""
     with running(tmp_path) as server:
@@ -174,6 +207,31 @@ def test_texts_under_one_key_are_limited_by_what_they_become() -> None:
         refused = server.http.post("/v1/messages", content=body, headers=headers)
         assert refused.status_code == 413
         assert "after Unicode normalisation" in refused.json()["detail"]
+
+
+def test_bad_lines_under_one_key_are_limited_too() -> None:
+    with serving(limits=Limits(keyed_cost=64_000)) as server:
+        headers = {"content-type": NDJSON, "idempotency-key": "one"}
+        refused = server.http.post("/v1/messages", content=b"x\n" * 1001, headers=headers)
+        assert refused.status_code == 413
+        taken = server.http.post("/v1/messages", content=b"x\n" * 1000, headers=headers)
+        assert (taken.status_code, taken.json()["refused"]) == (200, 1000)
+
+
+def test_bad_lines_take_no_memory(tmp_path: Path) -> None:
+    """An error that is kept with its traceback takes 3 KB: a body of 8 MB took 12 GB."""
+    with running(tmp_path) as server:
+        server.http.post("/v1/messages", content=b"x\n", headers={"content-type": NDJSON})
+        before = server.peak_memory()
+        body = b"x\n" * 200_000
+        for headers in ({}, {"idempotency-key": "one"}):
+            answer = server.http.post(
+                "/v1/messages", content=body, headers={"content-type": NDJSON, **headers}
+            )
+            assert answer.json()["refused"] == 200_000
+            assert len(answer.json()["errors"]) == 1000
+            assert answer.json()["errors"][-1]["line"] == 1000
+        assert server.peak_memory() - before < 100_000_000
 
 
 def test_a_body_that_is_too_large_says_what_was_kept() -> None:

@@ -191,3 +191,58 @@ def test_a_connection_is_not_used_for_another_name_at_the_same_address() -> None
 
     with answering(answer, CERTIFICATE) as port:
         asyncio.run(run(port))
+
+
+def test_posts_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they cost there, others do not wait; and trust is read once, not for each post."""
+    contexts: list[ssl.SSLContext] = []
+    threads: set[threading.Thread] = set()
+
+    def trusting() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context(cafile=str(CERTIFICATE)))
+        return contexts[-1]
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+
+    async def here(host: str, port: int) -> list[str]:
+        del host, port
+        threads.add(threading.current_thread())
+        return ["127.0.0.1"]
+
+    async def run(port: int) -> None:
+        posts = WebhookPosts(private=True, deadline_s=PATIENCE_S, resolve=here)
+        for _ in range(3):
+            assert await posts.post(f"https://one.test:{port}/", {}, b"{}") == 204
+        await posts.close()
+
+    monkeypatch.setattr(httpcore, "default_ssl_context", trusting)
+    with answering(answer, CERTIFICATE) as port:
+        asyncio.run(run(port))
+    assert len(contexts) == 1
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_post_that_is_given_up_ends() -> None:
+    """A delivery that is cancelled leaves nothing behind."""
+    arrived, ended = threading.Event(), threading.Event()
+
+    def wait(connection: socket.socket) -> None:
+        arrived.set()
+        if not connection.recv(1):
+            ended.set()
+
+    async def run(port: int) -> None:
+        posts = WebhookPosts(private=True, deadline_s=PATIENCE_S)
+        post = asyncio.ensure_future(posts.post(f"http://127.0.0.1:{port}/", {}, b"{}"))
+        await asyncio.to_thread(arrived.wait, PATIENCE_S)
+        post.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await post
+        assert await asyncio.to_thread(ended.wait, PATIENCE_S)
+        await posts.close()
+
+    with answering(wait) as port:
+        asyncio.run(run(port))

@@ -272,7 +272,10 @@ class IndexedMessages:
             slots = slots[np.argsort(self._numbers[slots])]
             return {self._names[slot]: None for slot in slots.tolist()}
         numbered = [(int(self._numbers[slot]), self._names[slot]) for slot in slots.tolist()]
-        numbered += [(one.number, id) for id, one in self._odd.items() if interest.wants(one)]
+        for id, one in self._odd.items():
+            if interest.wants(one):
+                numbered.append((one.number, id))
+            one.forget_content()
         return {id: None for _, id in sorted(numbered)}
 
     def _near(self, interest: BooleanSubscription) -> Int32s:

@@ -49,6 +49,13 @@ class ArrivedMessage:
             self._terms = frozenset(self.content.tokens)
         return self._terms
 
+    def forget_content(self) -> None:
+        """Drop its tokens and terms, which are read again when somebody asks for them.
+
+        They take up to a hundred times as much memory as the text.
+        """
+        self._content = self._terms = None
+
     def bag(self, scorer: Scorer) -> Bag:
         """Its tf-idf weights, computed on first use."""
         if self._bag is None:

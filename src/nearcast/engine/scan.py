@@ -175,6 +175,7 @@ class Scan:
             self.active.add(arrived)
         if in_window:
             self.rankings.enter(arrived)
+        arrived.forget_content()
 
     def _arrive(self, message: Message, now: float) -> ArrivedMessage:
         return ArrivedMessage(message, self._arrivals, now, self.settings.analyser)
@@ -194,6 +195,7 @@ class Scan:
         if message.point is not None:
             self.rankings.enter(arrived)
         after = set(self.population.wanting(arrived)) if self._reports else set()
+        arrived.forget_content()  # it may stay for long
         updates = [Update("remove", one, id) for one in before - after]
         updates += [Update("change" if one in before else "add", one, id) for one in after]
         return updates + self.rankings.changes(replaced=id if replaced else None)

@@ -15,8 +15,8 @@ from nearcast.events.ids import new_id
 from nearcast.events.log import decode_json
 from nearcast.server.bodies import encode, too_large, whole_body
 from nearcast.server.checks import check_fields
-from nearcast.server.config import Config
-from nearcast.server.costs import event_cost
+from nearcast.server.config import Config, Limits
+from nearcast.server.costs import LEAST_COST, event_cost
 from nearcast.server.idempotency import SavedResponse, act
 from nearcast.server.jobs import TURN_COST
 from nearcast.server.lines import LineSlice, LineSlicer
@@ -77,9 +77,15 @@ class ParsedLines:
         self.numbers: list[int] = []
         self.costs: list[int] = []
         self.errors: list[tuple[int, NearcastError]] = []
+        self._cost = 0
 
     def __len__(self) -> int:
         return len(self.events) + len(self.errors)
+
+    @property
+    def cost(self) -> int:
+        """What all lines cost; a bad one is some work too."""
+        return self._cost + LEAST_COST * len(self.errors)
 
     def parse(self, piece: LineSlice, op: str | None, config: Config) -> None:
         """Add the lines of a slice."""
@@ -88,11 +94,20 @@ class ParsedLines:
                 try:
                     event = _event(op, line, config)
                 except NearcastError as error:
-                    self.errors.append((number, error))
+                    self._refuse(number, error)
                 else:
                     self.events.append(event)
                     self.numbers.append(number)
                     self.costs.append(event_cost(event))
+                    self._cost += self.costs[-1]
+
+    def _refuse(self, number: int, error: NearcastError) -> None:
+        """Note a bad line; an error with all that it refers to takes kilobytes."""
+        if len(self.errors) < _MOST_REPORTED:
+            error.__context__ = error.__cause__ = None
+            self.errors.append((number, error.with_traceback(None)))
+        else:
+            self.errors.append((number, self.errors[-1][1]))  # it is not reported
 
     def parts(self, most: int) -> Iterator[tuple[Sequence[Event], int]]:
         """Events that are applied together, with their cost: some of them, but not too much."""
@@ -194,16 +209,22 @@ async def _whole(context: RequestContext, op: str | None) -> tuple[bytes, Parsed
     for start in range(0, len(body), limits.slice_bytes):
         if piece := slicer.feed(body[start : start + limits.slice_bytes]):
             await _parse(context, lines, piece, op)
+            _check_cost(lines, limits)
     await _parse(context, lines, slicer.rest(), op)
-    if sum(lines.costs) > limits.keyed_cost:
+    _check_cost(lines, limits)
+    return body, lines
+
+
+def _check_cost(lines: ParsedLines, limits: Limits) -> None:
+    """Refuse a body that is too much work for one commit."""
+    if lines.cost > limits.keyed_cost:
         raise Problem(
             413,
             "body-too-large",
             f"the texts are longer than {limits.keyed_cost:,} characters after Unicode "
-            "normalisation; send several bodies",
+            f"normalisation, of which a line has at least {LEAST_COST}; send several bodies",
             limit=limits.keyed_cost,
         )
-    return body, lines
 
 
 async def _parse(
@@ -234,7 +255,7 @@ async def _take_whole(
         return tally.answer()
 
     await context.caller.pace(len(lines))  # slower, rather than half a body
-    cost = sum(lines.costs)
+    cost = sum(lines.costs)  # without the lines that are not applied
     return await act(context, body, lines.events, respond, stop=stop, stamped=stamped, cost=cost)
 
 

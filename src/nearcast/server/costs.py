@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import lru_cache
 from unicodedata import normalize
 
 from nearcast.events import Event, Publish, Subscribe
 
-_LEAST = 64  # an event without a text is some work too
+LEAST_COST = 64
+"""Of an event without a text."""
 
 
 def event_cost(event: Event) -> int:
-    """The length of the text as the analyser sees it.
+    """The length of the text as the analyser sees it, at most.
 
-    One character may stand for up to 18 of them: U+FDFA is a sentence.
+    One character may stand for up to 18 of them: U+FDFA is a sentence. They are counted one by
+    one, because it takes long to write them out.
     """
     match event:
         case Publish(message):
@@ -20,7 +24,12 @@ def event_cost(event: Event) -> int:
         case Subscribe(subscription):
             text = f"{subscription.query or ''}{subscription.filter or ''}"
         case _:
-            return _LEAST
-    if not text.isascii():
-        text = normalize("NFKC", text)
-    return _LEAST + len(text)
+            return LEAST_COST
+    if text.isascii():
+        return LEAST_COST + len(text)
+    return LEAST_COST + sum(times * _length(letter) for letter, times in Counter(text).items())
+
+
+@lru_cache(1 << 16)
+def _length(letter: str) -> int:
+    return len(normalize("NFKC", letter))

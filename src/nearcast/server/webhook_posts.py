@@ -2,13 +2,18 @@
 
 A connection belongs to the name in its URL. It is kept and used again for that name alone, so the
 certificate that was checked is that of the name, also where many names share an address.
+
+Posts have a thread and an event loop of their own. A post is about a millisecond of work, more with
+TLS, and an endpoint can have many made: requests and listeners do not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from threading import Thread
+from typing import Any, TypeVar
 
 import httpcore
 
@@ -17,6 +22,7 @@ from nearcast.server.addresses import Resolve, checked_addresses
 _LARGEST_ANSWER = 1 << 16  # bytes; of an answer only its status counts
 _KEPT_CONNECTIONS = 100
 _KEPT_S = 30.0
+T = TypeVar("T")
 SocketOptions = Iterable[httpcore.SOCKET_OPTION]
 
 
@@ -71,19 +77,27 @@ class WebhookPosts:
         trusted: ssl.SSLContext | None = None,
     ) -> None:
         self._deadline_s = deadline_s
-        self._connections = httpcore.AsyncConnectionPool(
-            ssl_context=trusted,
-            max_connections=None,  # whoever posts holds a slot
-            max_keepalive_connections=_KEPT_CONNECTIONS,
-            keepalive_expiry=_KEPT_S,
-            network_backend=CheckedNetwork(private=private, resolve=resolve),
-        )
+        self._network = CheckedNetwork(private=private, resolve=resolve)
+        self._trusted = trusted
+        self._connections: httpcore.AsyncConnectionPool | None = None
+        self._thread: Thread | None = None  # started with the first post
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, url: str, headers: Mapping[str | bytes, str | bytes], body: bytes) -> int:
         """Post once and return the status of the answer; all of it within the deadline."""
+        return await self._beside(self._post(url, headers, body))
+
+    async def _beside(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
+            self._thread.start()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _post(self, url: str, headers: Mapping[str | bytes, str | bytes], body: bytes) -> int:
         async with (
             asyncio.timeout(self._deadline_s),
-            self._connections.stream("POST", url, headers=headers, content=body) as answer,
+            self._pool().stream("POST", url, headers=headers, content=body) as answer,
         ):
             size = 0
             async for piece in answer.aiter_stream():  # as it is sent: not decompressed
@@ -92,6 +106,35 @@ class WebhookPosts:
                     break  # the rest is not read, and the connection is closed
             return int(answer.status)
 
+    def _pool(self) -> httpcore.AsyncConnectionPool:
+        if self._connections is None:
+            self._connections = httpcore.AsyncConnectionPool(
+                # one for all: reading the certificates that are trusted takes 30 ms
+                ssl_context=self._trusted or httpcore.default_ssl_context(),
+                max_connections=None,  # whoever posts holds a slot
+                max_keepalive_connections=_KEPT_CONNECTIONS,
+                keepalive_expiry=_KEPT_S,
+                network_backend=self._network,
+            )
+        return self._connections
+
     async def close(self) -> None:
         """Close all connections."""
-        await self._connections.aclose()
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        await self._beside(self._close())
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        await asyncio.to_thread(thread.join)
+        loop.close()
+
+    async def _close(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._connections is not None:
+            await self._connections.aclose()
+            self._connections = None
+        await asyncio.get_running_loop().shutdown_default_executor()

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby, pairwise
 from typing import Any, cast
-from unicodedata import category, normalize
+from unicodedata import category
 
 from nearcast.errors import InvalidValue
+from nearcast.text.normal_form import nfkc
 
 ENGLISH_STOP_WORDS = frozenset(
     (  # noqa: SIM905 - a list would take one line a word
@@ -34,6 +35,9 @@ _ASCII_RULE = bytes(
     ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else ord(" ")
     for code in range(256)
 )
+
+_GAP = re.compile(r"[\x00-/:-@\[-`{-\x7f]")
+_PIECE = 1 << 14
 
 # A stemmer keeps working state between calls and must not be shared between threads.
 _of_this_thread = threading.local()
@@ -109,7 +113,17 @@ def _split(text: str) -> list[str]:
 
 def _split_any(text: str) -> list[str]:
     # With "_" out of the way, what is left of \w are letters and digits.
-    return _run().findall(normalize("NFKC", text).casefold().replace("_", " "))
+    folded = nfkc(text).casefold().replace("_", " ")
+    find = _run().findall
+    if len(folded) <= _PIECE:
+        return find(folded)
+    # A long text is cut at gaps: no other thread runs while a pattern is looked for.
+    found: list[str] = []
+    start = 0
+    while (gap := _GAP.search(folded, start + _PIECE)) is not None:
+        found += find(folded, start, gap.start())
+        start = gap.start()
+    return found + find(folded, start)
 
 
 def has_term(text: str) -> bool:

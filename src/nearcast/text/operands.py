@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import normalize
+
+from nearcast.text.normal_form import nfkc
 
 
 class Content:
@@ -241,7 +242,7 @@ class Within(Operand):
 
 def fold(text: str) -> str:
     """Give a string the form in which strings are compared: NFKC, then casefold."""
-    return text.lower() if text.isascii() else normalize("NFKC", text).casefold()
+    return text.lower() if text.isascii() else nfkc(text).casefold()
 
 
 def _quoted(text: str) -> str:
