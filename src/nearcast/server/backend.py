@@ -294,6 +294,7 @@ class EngineThread:
 
     def _repeat(self, job: _RepeatJob) -> None:
         started = perf_counter()
+        self.commits.repeated()
         try:
             for events, outcomes, before in repeat_commits(self._engine, job.records):
                 if self._engine.lineage is not None:
