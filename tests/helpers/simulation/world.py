@@ -20,7 +20,7 @@ from simulation.disk import current_user
 from simulation.loops import LoopScheduler, ProcessLoop
 from simulation.model import Violation, demand
 from simulation.nemesis import make_trouble
-from simulation.network import ConnectionLost, SimulatedNetwork
+from simulation.network import Answer, ConnectionLost, SimulatedNetwork
 from simulation.servers import SimulatedServer, simulated
 
 TENANTS = ("default", "red", "blue")
@@ -287,11 +287,21 @@ class World:
         dead = {(each["subscription"], each["update"]) for each in answer.json["letters"]}
         return not self.receivers.missing(tenancy.name, dead)
 
+    async def _listed(self, server: SimulatedServer, tenancy: Tenancy) -> Answer:
+        """The subscriptions that a server has; a copy may just have taken the place of its file."""
+        for _ in range(100):
+            answer = await tenancy.ask(server.name, "GET", "/v1/subscriptions?limit=100")
+            if answer.status != 503:
+                break
+            await asyncio.sleep(0.1)
+        demand(answer.status == 200, server.name, tenancy.name, "is not listed:", answer.body)
+        return answer
+
     async def _compare(self, server: SimulatedServer, tenancy: Tenancy) -> None:
         """Compare what a server answers with what `scan` makes of the acknowledged events."""
         truth, name = tenancy.truth, f"{server.name}, {tenancy.name}:"
         demand(server.model(tenancy.name).history.events == truth.events, name, "other events")
-        listed = await tenancy.ask(server.name, "GET", "/v1/subscriptions?limit=100")
+        listed = await self._listed(server, tenancy)
         ids = sorted(each["id"] for each in listed.json["subscriptions"])
         now = max(truth.scan.now or 0.0, 0.0)
         known = sorted(each.id for each in truth.scan.subscriptions())
