@@ -10,6 +10,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from nearcast import Engine
+from nearcast.events import Unsubscribe
 from nearcast.geo import region_from_json
 from patience import PATIENCE_S
 from served import Served, serving
@@ -94,3 +95,36 @@ def test_moves_over_a_socket_and_http_cause_what_scan_says(server: Served) -> No
             results = server.http.get(f"/v1/subscriptions/{id}/results").json()["results"]
             assert [one["message"] for one in results] == [one.message for one in scan.results(id)]
     assert caused > 20
+
+
+def test_a_move_is_answered_as_done_when_the_subscription_ends_before_the_answer() -> None:
+    now = [1000.0]
+
+    def pass_time(_: object) -> None:
+        now[0] += 100.0
+
+    with serving(clock=lambda: now[0]) as server:
+        fields = {"query": "jazz", "region": box(0, 0, 1, 1), "ttl": 150}
+        server.http.put("/v1/subscriptions/s1", json=fields)
+        server.state.on_committed = pass_time
+        moved = server.http.patch("/v1/subscriptions/s1", json={"region": box(1, 0, 2, 1)})
+        assert moved.json()["region"] == box(1, 0, 2, 1)
+        again = server.http.patch("/v1/subscriptions/s1", json={"region": box(1, 0, 2, 1)})
+        assert again.status_code == 200
+        gone = server.http.patch("/v1/subscriptions/s1", json={"region": box(1, 0, 2, 1)})
+        assert gone.status_code == 404
+
+
+def test_a_move_is_answered_as_done_when_somebody_ends_the_subscription_meanwhile() -> None:
+    with serving() as server:
+        server.http.put("/v1/subscriptions/s1", json={"query": "jazz"})
+        tenant = server.state.tenants.find("default")
+        assert tenant is not None
+
+        def end(_: object) -> None:
+            server.state.on_committed = lambda _: None
+            tenant.backend.apply([Unsubscribe("s1")])
+
+        server.state.on_committed = end
+        moved = server.http.patch("/v1/subscriptions/s1", json={"region": box(1, 0, 2, 1)})
+        assert moved.json() == {"id": "s1", "region": box(1, 0, 2, 1), "updates": 0}

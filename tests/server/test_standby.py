@@ -114,6 +114,24 @@ def test_promoted_while_the_primary_works_nothing_is_lost(tmp_path: Path) -> Non
         assert '"copied"' not in primary.log, "it had everything"
 
 
+def test_there_and_back_the_standby_goes_on_without_a_copy(tmp_path: Path) -> None:
+    """A primary that was a standby in between has nothing to send but what it accepted since."""
+    with pair(tmp_path) as (primary, standby):
+        primary.http.put("/v1/subscriptions/s1", json=IPAD)
+        in_step(primary, standby)
+        primary.kill()
+        primary.start("--follow", standby.url)
+        in_step(primary, standby)
+        for one, other in ((primary, standby), (standby, primary)):
+            one.post("/v1/messages", SALE)
+            assert other.http.post("/v1/promote").json()["caught_up"]
+            assert other.post("/v1/messages", SALE).status_code == 200
+            in_step(other, one)
+        assert [each["id"] for each in standby.updates()] == [1, 2, 3, 4]
+        assert '"copied"' not in primary.log
+        assert standby.log.count('"copied"') == 1, "at the start"
+
+
 def test_a_primary_that_comes_back_does_not_accept_changes(tmp_path: Path) -> None:
     with pair(tmp_path) as (primary, standby):
         primary.http.put("/v1/subscriptions/s1", json=IPAD)

@@ -8,6 +8,7 @@ With `--events` all that happened is written out too.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from pathlib import Path
@@ -33,6 +34,8 @@ def main() -> int:
     parser.add_argument("--events", action="store_true")
     given = parser.parse_args()
     set_up_logs("error")
+    gc.freeze()  # what was imported stays; a run makes much that does not
+    gc.set_threshold(20_000)
     started, found = time.monotonic(), 0
     for count, seed in enumerate(range(given.first, given.first + given.seeds), 1):
         run = run_seed(seed)

@@ -83,6 +83,7 @@ class _ReadJob:
     ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
     changes: bool = False
+    then: Callable[[Any], None] | None = None
 
 
 _Job = _ApplyJob | _ReadJob | _RepeatJob
@@ -178,8 +179,14 @@ class EngineThread:
         self._put(_ApplyJob(events, answer, key, remember, stop, stamped), cost)
         return answer
 
-    def change(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
-        """Call a function that changes what the engine stores, if changes are accepted."""
+    def change(
+        self, question: Callable[[Engine], T], then: Callable[[T], None] | None = None
+    ) -> asyncio.Future[T]:
+        """Call a function that changes what the engine stores, if changes are accepted.
+
+        `then` is called with its result once a standby has confirmed the change, if it has to:
+        also when that came too late for the answer.
+        """
         self._gate()
 
         def changing(engine: Engine) -> T:
@@ -187,7 +194,7 @@ class EngineThread:
             return question(engine)
 
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._put(_ReadJob(changing, answer, changes=True))
+        self._put(_ReadJob(changing, answer, changes=True, then=then))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
@@ -274,12 +281,20 @@ class EngineThread:
             return
         self.commits.record(self._engine)
         if job.changes:
-            self._release(lambda: _resolve(job.answer, answer), [job.answer])
+            self._release(lambda: self._changed(job, answer), [job.answer])
         else:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
 
+    def _changed(self, job: _ReadJob, answer: object) -> None:
+        try:
+            if job.then is not None:
+                job.then(answer)
+        finally:
+            _resolve(job.answer, answer)
+
     def _repeat(self, job: _RepeatJob) -> None:
         started = perf_counter()
+        self.commits.repeated()
         try:
             for events, outcomes, before in repeat_commits(self._engine, job.records):
                 if self._engine.lineage is not None:

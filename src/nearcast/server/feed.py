@@ -76,6 +76,10 @@ class UpdateFeed:
         """Read a page of the log; at its end, go on with the queue."""
         hub, listener = self._hub, self.listener
         log = hub.log
+        if hub.last < self.place <= log.last:  # heard at the other server of the pair, which has
+            listener.start_over()  # it too; that is not confirmed here yet
+            self._live = True
+            return []
         if self.place > hub.last:  # the log was restored from a backup that has fewer updates
             gap = self._gap(hub.last + 1, self.place, hub.last)
             self.place = hub.last
@@ -110,7 +114,7 @@ def read_some(
     the log still had afterwards.
     """
     if after >= up_to:
-        return [], up_to, log.first
+        return [], after if after <= log.last else up_to, log.first
     if subscriptions is None or len(subscriptions) > _FEW:
         some = log.read(after, limit, None)
         complete = some[-1].id if len(some) == limit else up_to

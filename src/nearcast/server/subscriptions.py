@@ -321,8 +321,12 @@ async def move_subscription(context: RequestContext) -> Response:
     event = event_from_json(fields | {"op": "move", "id": id})
     assert isinstance(event, Move)  # noqa: S101 - by its op
     outcome = accepted((await context.tenant.backend.apply([event]))[0])
-    found = await _found(context)
-    return json_response(subscription_to_json(found) | {"updates": len(outcome.updates)})
+    found = await context.tenant.backend.ask(lambda engine: engine.get(id))
+    if found is None:  # it was moved, and somebody has ended it since
+        known = {name: fields[name] for name in ("region", "point") if fields.get(name)}
+    else:
+        known = subscription_to_json(found)
+    return json_response(known | {"id": id, "updates": len(outcome.updates)})
 
 
 @routes.add(

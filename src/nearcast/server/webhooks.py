@@ -98,9 +98,12 @@ async def put_webhook(context: RequestContext) -> Response:
         engine.webhooks.put(hook)
         return True
 
-    if not await context.tenant.backend.change(put):
+    def begin(found: bool) -> None:
+        if found and context.state.role.is_primary:  # or it was fenced meanwhile
+            context.state.dispatcher.begin(context.tenant, hook)
+
+    if not await context.tenant.backend.change(put, begin):
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
-    context.state.dispatcher.begin(context.tenant, hook)
     return json_response(_shown(context, hook) | {"secret": hook.secret})
 
 
@@ -130,9 +133,13 @@ async def remove_webhook(context: RequestContext) -> Response:
     """Remove the webhook of a subscription."""
     context.caller.pay()
     id = context.path_id()
-    if not await context.tenant.backend.change(lambda engine: engine.webhooks.remove(id)):
+
+    def end(found: bool) -> None:
+        if found:
+            context.state.dispatcher.end(context.tenant, id)
+
+    if not await context.tenant.backend.change(lambda engine: engine.webhooks.remove(id), end):
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
-    context.state.dispatcher.end(context.tenant, id)
     return Response(status_code=204)
 
 

@@ -118,7 +118,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         events._set_running_loop(None)  # what is left of its tasks runs nowhere
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            _close(task.get_coro())
+            _end(task.get_coro())
         events._set_running_loop(running)
         self._ready.clear()  # type: ignore[attr-defined] # of the base class
         self._timers.clear()
@@ -301,14 +301,17 @@ def current_thread() -> SimulatedThread | None:
     return _running.thread
 
 
-def _close(work: Any) -> None:
-    """Close a coroutine, however often it tries to wait for something more."""
+def _end(work: Any) -> None:
+    """End a coroutine where it waits, however often it tries to wait for something more.
+
+    Closing it would be an error where it waits while it is closed, as streams do at their end,
+    and the server would write that to its log.
+    """
     for _ in range(100):
         try:
-            work.close()
-        except BaseException:  # noqa: S112 - it has ended with the process; nobody is interested
-            continue
-        return
+            work.throw(ProcessEnd())
+        except BaseException:  # it has ended with the process; nobody is interested
+            return
 
 
 def _resolve(answer: asyncio.Future[Any], value: object) -> None:

@@ -82,16 +82,24 @@ class History:
 
 @dataclass
 class StoreModel:
-    """A tenant's file on one server: its history, and the call that is under way."""
+    """A tenant's file on one server: its history, and the call that is under way.
+
+    From the event `own` on, the history was made here, by a primary, and not copied from one.
+    """
 
     history: History = field(default_factory=History)
     pending: list[Event] | None = None
     stop: bool = False
-    copied: History | None = None
+    own: int | None = 0
+    copy: tuple[History, str] | None = None
 
-    def called(self, events: Sequence[Event], stop: bool) -> None:
-        """Note a call before it is applied."""
+    def called(self, events: Sequence[Event], stop: bool, *, repeated: bool = False) -> None:
+        """Note a call before it is applied; a standby repeats those of its primary."""
         self.pending, self.stop = list(events), stop
+        if repeated:
+            self.own = None
+        elif self.own is None:
+            self.own = len(self.history.events)
 
     def returned(self, outcomes: Sequence[EventOutcome]) -> None:
         """Compare what came of a call with what `scan` says."""
@@ -113,17 +121,42 @@ class StoreModel:
         """Note that a call was not committed."""
         self.pending = None
 
+    def copies(self, history: History, place: str) -> None:
+        """Note a copy that takes the place of the file: what it has, and its latest commit."""
+        self.copy = history, place
+
+    def replaced(self) -> None:
+        """Note that the copy has taken the place of the file."""
+        assert self.copy is not None
+        self.history, self.own, self.pending = self.copy[0], None, None
+        self.copy = None
+
     def opened(self, engine: Engine) -> None:
         """Compare a file that was opened with what it must have."""
-        if self.copied is not None:
-            self.history = History(self.copied.events[: engine.seq])
-            self.copied = None
-        elif self.pending is not None and engine.seq != len(self.history.events):
+        if self.copy is not None and place_of(engine) == self.copy[1]:
+            self.replaced()
+        self.copy = None  # a process that ended before that has kept the file it had
+        if self.pending is not None and engine.seq != len(self.history.events):
             for event in self.pending:
                 if self.history.apply(event) is None and self.stop:
                     break
         self.pending = None
         self.check(engine)
+
+    def check_follows(self, before: History) -> int:
+        """Compare the history of a new primary with that of the old one; how much they share.
+
+        It is an earlier state of it. Only what this server accepted itself when it was the primary
+        may differ: until it has followed the one that came after it, its file has that still.
+        """
+        events, others = self.history.events, before.events
+        pairs = enumerate(zip(events, others, strict=False))
+        shared = next((at for at, (one, other) in pairs if one != other), None)
+        if shared is None:
+            shared = min(len(events), len(others))
+        copied = len(events) if self.own is None else self.own
+        demand(shared >= copied, "another history:", shared, copied, len(events), len(others))
+        return shared
 
     def check(self, engine: Engine) -> None:
         """Compare all that an engine has with `scan`."""
@@ -142,6 +175,11 @@ class StoreModel:
         )
         for id in ids:
             demand(engine.results(id) == history.scan.results(id), "results of", id)
+
+
+def place_of(engine: Engine) -> str:
+    """The number and the mark of the latest commit of an engine's file."""
+    return "" if engine.lineage is None else f"{engine.lineage.position} {engine.lineage.mark}"
 
 
 @dataclass

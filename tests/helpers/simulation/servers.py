@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,13 @@ from nearcast.server.access import Authenticator
 from nearcast.server.app import create_app
 from nearcast.server.config import Config, Limits
 from nearcast.server.jobs import JobQueue
-from nearcast.server.standby import follower, peers
+from nearcast.server.standby import files, follower, peers
 from nearcast.server.state import ServerState
 from nearcast.store.store import Store
 from nearcast.store.wal import WriteAheadLog
 from simulation import disk
 from simulation.loops import ProcessEnd, ProcessLoop, SimulatedThread, current_loop, current_thread
-from simulation.model import StoreModel
+from simulation.model import History, StoreModel
 from simulation.network import PeerSocket, PeerTransport
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class _Posts:
 
 _apply_all = Engine.apply_all
 _open_engine = tenants.open_engine
-_replace = tenants.Tenants.replace
+_replace_file = files.replace_file
 _open_store = Store.__init__
 
 
@@ -194,7 +195,9 @@ def _observed_apply(
     if user is None or model is None:
         return _apply_all(self, events, remember, stop=stop, **more)
     events = list(events)
-    model.called(events, stop)
+    state = user.state
+    repeated = state is not None and not state.role.is_primary
+    model.called(events, stop, repeated=repeated)
     try:
         outcomes = _apply_all(self, events, remember, stop=stop, **more)
     except Exception:
@@ -215,12 +218,19 @@ def _observed_open(config: Config, name: str) -> Engine:
     return engine
 
 
-async def _observed_replace(self: Any, name: str, copy: Path, aside: Path | None) -> None:
+def _observed_replace_file(path: Path, copy: Path, aside: Path | None) -> None:
     user = disk.current_user()
-    if user is not None:
-        primary = user.world.source_of(user)
-        user.model(name).copied = primary.model(name).history
-    await _replace(self, name, copy, aside)
+    if user is None:
+        _replace_file(path, copy, aside)
+        return
+    model: StoreModel = user.model(path.stem)
+    history = user.world.source_of(user).model(path.stem).history
+    with closing(sqlite3.connect(f"file:{copy}?immutable=1", uri=True)) as database:
+        (seq,) = database.execute("SELECT seq FROM state").fetchone()
+        (place,) = database.execute("SELECT value FROM about WHERE key = 'position'").fetchone()
+    model.copies(History(history.events[:seq]), place)
+    _replace_file(path, copy, aside)
+    model.replaced()
 
 
 def _observed_store(self: Store, *given: Any, **named: Any) -> None:
@@ -286,7 +296,7 @@ def simulated(world: World) -> Iterator[None]:
         put(backend, "Thread", SimulatedThread)
         put(backend, "JobQueue", _Queue)
         put(tenants, "open_engine", _observed_open)
-        put(tenants.Tenants, "replace", _observed_replace)
+        put(tenants, "replace_file", _observed_replace_file)
         put(Engine, "apply_all", _observed_apply)
         put(Store, "__init__", _observed_store)
         put(WriteAheadLog, "transaction", disk.simulated_transaction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,7 @@ class Follower:
             if answer["do"] == "follow" and tenant is not None:
                 self._state.role.keep()
                 place.connected = True
-                tenant.backend.commits.settled.set()
+                tenant.backend.commits.follow(hello["position"])
                 place.note(own=hello["position"], primary=answer["position"])
                 await self._receive(socket, tenant, place)
                 return
@@ -233,9 +234,8 @@ class Follower:
             await self.peer.copy(name, copy)
             to_disk(copy)
             self._state.role.keep()
-            await self._state.tenants.replace(
-                name, copy, None if aside is None else data / "discarded" / aside
-            )
+            kept = None if aside is None else data / "discarded" / aside
+            await _to_its_end(self._state.tenants.replace(name, copy, kept))
         except OSError as error:
             raise StoreError(f"{path}: cannot be copied ({error.strerror}); make room") from None
         finally:
@@ -253,6 +253,16 @@ def describe_history(engine: Any) -> dict[str, Any]:
         "seq": engine.seq,
         "last": engine.log.last,
     }
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for something that must not be left half done, as its threads go on without it."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _lost(name: str, url: str, own: HistoryEnd, fork: HistoryEnd) -> str:

@@ -35,6 +35,7 @@ class ServerPair:
         self._role = state.role
         self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._promoted = False
         self.follower: Follower | None = None
 
     def open(self) -> None:
@@ -167,8 +168,11 @@ class ServerPair:
         if found > term:  # the file comes from a backup, which has no record of the role
             role.change(term=max(found, role.record.term))
         if role.is_checked:
+            if self._promoted:  # what it has counts, also if it was opened after that
+                tenant.backend.commits.settled.set()
             await self._state.archive.follow(tenant)
-            self._state.dispatcher.start(tenant, hooks)
+            if role.is_primary:  # and was not fenced meanwhile
+                self._state.dispatcher.start(tenant, hooks)
 
     async def promote(self) -> dict[str, Any]:
         """Make this server the primary; the old one is fenced first, if it can be reached."""
@@ -222,7 +226,7 @@ class ServerPair:
         await self._activate()
         for tenant in self._state.tenants:
             tenant.backend.commits.settled.set()
-        role.is_checked = True
+        role.is_checked = self._promoted = True
         log.warning("promoted", term=term, fenced=fenced, caught_up=caught_up)
         await self._activate()
         if unfenced is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import structlog
 from fastapi import FastAPI
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -27,6 +28,7 @@ from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant
 from nearcast.store.lineage import HistoryEnd, PrimaryTerm, fork
 
+log = structlog.get_logger("nearcast.standby")
 routes = Routes()
 SOCKET = "/v1/replication/ws"
 BINARY = "application/octet-stream"
@@ -227,8 +229,11 @@ def install_replication(app: FastAPI, state: ServerState) -> None:
             await websocket.send_denial_response(problem.response())
             return
         await websocket.accept()
-        with suppress(OSError, WebSocketDisconnect, RuntimeError, ValueError):
-            await _serve(websocket, state, caller, tenant)
+        try:
+            with suppress(OSError, WebSocketDisconnect, RuntimeError, ValueError):
+                await _serve(websocket, state, caller, tenant)
+        except (Problem, NearcastError) as error:  # a full disk, for example
+            log.error("cannot be followed", tenant=tenant.name, error=str(error))
         with suppress(OSError, WebSocketDisconnect, RuntimeError):
             await websocket.close()
 

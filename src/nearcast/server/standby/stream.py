@@ -51,7 +51,8 @@ class CommitSink(Protocol):
 class CommitStream:
     """Keeps commits in memory until the standby has them, up to a size.
 
-    `record` and `start` are called in the thread of the engine, everything else in the event loop.
+    `record`, `repeated` and `start` are called in the thread of the engine, everything else in the
+    event loop.
     With `wait_s` answers are held until the standby has confirmed the commit, and refused after
     that time. What is there at first, at `position`, may have commits that were never confirmed.
     """
@@ -130,6 +131,12 @@ class CommitStream:
                 self._frames.clear()
                 self._size, self._base = 0, (lineage.position, lineage.mark)
             self._loop.call_soon_threadsafe(self._grown, lineage.position)
+
+    def repeated(self) -> None:
+        """Keep nothing for a standby: commits of another primary were made here, and not kept."""
+        with self._lock:
+            self._frames.clear()
+            self._size, self._base = 0, None
 
     def _grown(self, position: int) -> None:
         self.position = position
@@ -210,6 +217,11 @@ class CommitStream:
             _, release, timer = self._held.popleft()
             timer.cancel()
             release()
+
+    def follow(self, position: int) -> None:
+        """Note that this server follows another, which has all commits up to one."""
+        self.settled.set()
+        self.confirm(position)
 
     async def settle(self) -> None:
         """Wait until the standby has everything, if it is connected."""
