@@ -6,7 +6,7 @@ one its messages enter the core, and stay there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -216,8 +216,7 @@ class FastRankings:
             return self._enter_rows(columns)
         # One stretch after the other, of messages before the last of which none ends.
         parts: list[TopkChanges] = []
-        at, row = columns.at, 0
-        ends = [inf] * len(at) if columns.ttl is None else _ends_of(at, columns.ttl)
+        at, ends, row = columns.at, columns.ends(), 0
         while row < len(at):
             if due := self._messages.due(at[row]):
                 parts.append(at_event(row, self._take_out(due)))
@@ -291,12 +290,7 @@ class FastRankings:
 
     def _slide(self, now: float) -> TopkChanges:
         """Move a window of time on."""
-        assert self._core is not None  # noqa: S101 - every caller has made it
-        first = self._core.first
-        changes = self._reported(self._core.advance(now))
-        if self._conditional:
-            self._conditional.lose(range(first, self._core.first))
-        return changes
+        return self._moved_on(partial(self._active().advance, now))
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
@@ -494,15 +488,13 @@ class FastRankings:
             self._numbers[id] = number
 
     def _publish(self, points: Floats, at: Floats, bags: Bags) -> TopkChanges:
-        assert self._core is not None  # noqa: S101 - every caller has made it
-        first = self._core.first
-        changes = self._core.publish(points, at, bags.starts, bags.terms, bags.counts)
+        publish = self._active().publish
+        return self._moved_on(partial(publish, points, at, bags.starts, bags.terms, bags.counts))
+
+    def _moved_on(self, change: Callable[[], TopkChanges]) -> TopkChanges:
+        """Make a change to the core by which messages may leave the window at its old end."""
+        first = self._active().first
+        changes = change()
         if self._conditional:
-            self._conditional.lose(range(first, self._core.first))
+            self._conditional.lose(range(first, self._active().first))
         return self._reported(changes)
-
-
-def _ends_of(at: list[float], ttl: Floats) -> list[float]:
-    """When messages end; infinite for those that do not."""
-    ends: list[float] = np.where(ttl > 0, np.array(at, np.float64) + ttl, inf).tolist()
-    return ends

@@ -41,6 +41,13 @@ class Columns:
     row: int = 0
     properties: PropertyColumn | None = None  # None if none of them has properties
 
+    def ends(self) -> list[float]:
+        """When messages end; infinite for those that do not."""
+        if self.ttl is None:
+            return [inf] * len(self.at)
+        ends: list[float] = np.where(self.ttl > 0, np.array(self.at) + self.ttl, inf).tolist()
+        return ends
+
     def objects(self) -> list[JsonObject | None] | None:
         """The properties of all messages, decoded."""
         return None if self.properties is None else self.properties.objects()
