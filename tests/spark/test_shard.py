@@ -71,7 +71,7 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             events, seq = table[start:stop], np.arange(start, stop)
             reading = registrar.read(events, seq)
             found_refused |= {start + refusal.row for refusal in reading.refusals}
-            shard = Shard.attach(memory, described)
+            shard = Shard(memory, described)
             past = past_messages(reading.log, actives.of)
             operations = place_whole(PLAN, reading.log, reading.changes, past).shards[0]
             actives.follow(reading.log)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel, read_only
@@ -33,11 +36,13 @@ def buffers(strings: pa.Array) -> tuple[Bytes, Int64s]:
     return _NO_BYTES if data is None else read_only(np.frombuffer(data, np.uint8)), ends
 
 
-def gathered(data: Bytes, starts: Int64s, sizes: Int64s | Int32s) -> tuple[Bytes, Int64s]:
-    """The bytes of strings with these starts and sizes, and where each starts and ends there."""
+def gathered(
+    data: npt.NDArray[Any], starts: Int64s, sizes: Int64s | Int32s
+) -> tuple[npt.NDArray[Any], Int64s]:
+    """The parts of `data` with these starts and sizes, and where each starts and ends there."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    out = np.empty(offsets[-1], np.uint8)
+    out = np.empty(offsets[-1], data.dtype)
     _gather(data, starts, offsets, out)
     return out, offsets
 

@@ -7,8 +7,9 @@ slots of the same number.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +41,13 @@ class ActiveMessages:
     """Active messages, and the changes of the step that was applied last."""
 
     def __init__(self, memory: Memory, described: Mapping[str, Any] | None = None) -> None:
-        if described is None:
-            self._store = ActiveStore(memory)
-            self._names = Names(memory, "message")
-            self._bodies = Names(memory, "body", long=True)
-            sizes = {"slots": 0, "changes": 0}
-        else:
-            self._store = ActiveStore.attach(memory, described["store"])
-            self._names = Names.attach(memory, "message", described["names"])
-            self._bodies = Names.attach(memory, "body", described["bodies"], long=True)
-            sizes = described["sizes"]
+        """Begin without any, or attach to those that `describe` described."""
+        known: Mapping[str, Any] = defaultdict(lambda: None) if described is None else described
+        store = known["store"]
+        self._store = ActiveStore(memory) if store is None else ActiveStore.attach(memory, store)
+        self._names = Names(memory, "message", known["names"])
+        self._bodies = Names(memory, "body", known["bodies"], long=True)
+        sizes = known["sizes"] or {"slots": 0, "changes": 0}
         self._seq = Column(np.int64, 0, memory, "message_seq", sizes["slots"])
         self._gone = Column(np.int64, 0, memory, "message_gone", sizes["slots"])
         self._shaped = Column(np.bool_, 0, memory, "message_shaped", sizes["slots"])
@@ -59,18 +57,13 @@ class ActiveMessages:
         self._change_at = Column(np.float64, 0, memory, "change_at", count)
 
     def describe(self) -> dict[str, Any]:
-        """Return what `attach` needs."""
+        """Return what is needed to attach to them in their memory."""
         return {
             "store": self._store.describe(),
             "names": self._names.describe(),
             "bodies": self._bodies.describe(),
             "sizes": {"slots": self._seq.size, "changes": self._change.size},
         }
-
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Attach to messages in memory that is kept in files."""
-        return cls(memory, described)
 
     def __len__(self) -> int:
         """How many places of messages there are, perhaps with some of messages that have ended."""

@@ -7,7 +7,6 @@ when they have ended, as in the engine (`nearcast.engine.terms`), and its number
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +40,8 @@ class ShardTerms:
         self._free = Column(np.int32, 0, memory, "term_free", sizes["free"])
 
     def describe(self) -> dict[str, int]:
-        """Return what `attach` needs."""
+        """Return what is needed to attach to them in their memory."""
         return {"slots": len(self._slots), "count": self.count, "free": self._free.size}
-
-    @classmethod
-    def attach(cls, memory: Memory, table: Table, described: Mapping[str, int]) -> Self:
-        """Attach to terms in memory that is kept in files."""
-        return cls(memory, table, described)
 
     @property
     def nbytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.topk.holder import RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
-from nearcast.spark.topk.walk import RankedHolders
+from nearcast.spark.topk.walk import RankedHolder
 from nearcast.spark.workers.messages import messages_of
 from nearcast.spark.workers.packets import pack, unpack
 from nearcast.spark.workers.ranked_work import BUCKETS, buckets_of
@@ -107,10 +108,11 @@ def _warm_ranking() -> None:
     settings = Settings(window=Window(seconds=1.0))
     registrar = Registrar(settings)
     everything = np.ones(BUCKETS, np.bool_)
-    holders = RankedHolders(RankingRules(settings.window, settings.space, settings.analyser, None))
+    rules = RankingRules(settings.window, settings.space, settings.analyser, None)
+    ranking = partial(RankedHolder, rules=rules)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
-        shard = holders(memory)
+        shard = ranking(memory)
 
         def none(_: Mask) -> pa.Table:
             return BEGUN.empty_table()
@@ -121,7 +123,7 @@ def _warm_ranking() -> None:
             messages = arrivals(reading, 0, slides=True)
             shard.apply(RankedStep(messages, reading.log, everything, none))
             buckets_of(some["id"].combine_chunks())
-            shard = holders.attach(memory, shard.describe())
+            shard = ranking(memory, shard.describe())
         del shard
 
 

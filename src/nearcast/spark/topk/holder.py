@@ -6,6 +6,7 @@ its updates are kept beside it: a task that is run again for the same step write
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,26 +52,22 @@ class RankedShard:
     """Holds top-k subscriptions and the window."""
 
     def __init__(
-        self, memory: Memory, rules: RankingRules, described: Mapping[str, Any] | None = None
+        self, memory: Memory, described: Mapping[str, Any] | None = None, *, rules: RankingRules
     ) -> None:
+        """Make an empty one, or attach to the one that `describe` described."""
         self._memory = memory
         space = rules.space
         if described is None:
             diagonal = planar_distance(space.west, space.south, space.east, space.north)
             self.core = TopK(rules.window, space.west, space.south, diagonal, memory=memory)
-            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory)
-            self.ids = NumberedStrings(0, memory, "message_ids")
-            self._names = Names(memory, "owner")
-            sizes = {"owners": 0, "subs": 0, "ended": 0}
-            self.live = self.update_count = 0
         else:
             self.core = TopK.attach(memory, described["core"])
-            terms = described["terms"]
-            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, terms)
-            self.ids = NumberedStrings(0, memory, "message_ids", described["ids"])
-            self._names = Names.attach(memory, "owner", described["names"])
-            sizes = described["sizes"]
-            self.live, self.update_count = described["live"], described["told"]
+        known: Mapping[str, Any] = defaultdict(lambda: None) if described is None else described
+        self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, known["terms"])
+        self.ids = NumberedStrings(0, memory, "message_ids", known["ids"])
+        self._names = Names(memory, "owner", known["names"])
+        sizes = known["sizes"] or {"owners": 0, "subs": 0, "ended": 0}
+        self.live, self.update_count = known["live"] or 0, known["told"] or 0
         self.sub_of = Column(np.int32, 0, memory, "sub_of", sizes["owners"])
         """By owner: its number in the core."""
         self.owner_of = Column(np.int32, 0, memory, "owner_of", sizes["subs"])

@@ -7,7 +7,7 @@ subscription is. This is the fastest scheme if all workers are on one machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +20,7 @@ from nearcast.spark.operations import LOG as LOGGED
 from nearcast.spark.reports.build_progress import reporting_progress
 from nearcast.spark.topk.holder import RankedShard, RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
-from nearcast.spark.topk.walk import RankedHolders
+from nearcast.spark.topk.walk import RankedHolder
 from nearcast.spark.topk.window import read_messages, window_messages
 from nearcast.spark.workers.node import LogStep, Recipe
 from nearcast.spark.workers.node_folders import make_sure_of_room
@@ -57,7 +57,7 @@ def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) 
     laps, ranked, node = Laps(), ranked_work(work), TaskNode(work)
     source = StateReader(work, node.files, worker)
     recipe = Recipe(node.files, f"ranked-{worker:05}", None, ranked.steps, source.start)
-    shard = node.cache.get(RankedHolders(source.rules()), recipe, source.step)
+    shard = node.cache.get(partial(RankedHolder, rules=source.rules()), recipe, source.step)
     laps.lap("catch up")
     file = UpdateFile(work, FIRST_TASK + worker, attempt)
     for updates in shard.updates():

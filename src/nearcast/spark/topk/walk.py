@@ -6,18 +6,16 @@ its updates are kept beside it: a task that is run again for the same step write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.events.fields import ADD
 from nearcast.spark.operations import GONE, RANKED, of_kind
-from nearcast.spark.topk.holder import AT_ONCE, RankedShard, RankingRules
+from nearcast.spark.topk.holder import AT_ONCE, RankedShard
 from nearcast.spark.topk.reading import NO_OWNER
 from nearcast.spark.topk.steps import CoreMessages, RankedStep, read_subscriptions
 from nearcast.spark.topk.updates import RankedUpdates, UpdateSpool, read_updates
@@ -42,20 +40,6 @@ class RankedHolder(RankedShard):
     def updates(self) -> Iterator[pa.Table]:
         """The updates of the last step."""
         return read_updates(self.file) if self.update_count else iter(())
-
-
-class RankedHolders(NamedTuple):
-    """Makes the shards of a pipeline, or attaches to them."""
-
-    rules: RankingRules
-
-    def __call__(self, memory: Memory) -> RankedHolder:
-        """Make an empty shard."""
-        return RankedHolder(memory, self.rules)
-
-    def attach(self, memory: Memory, described: Mapping[str, Any]) -> RankedHolder:
-        """Attach to a shard in memory that is kept in files."""
-        return RankedHolder(memory, self.rules, described)
 
 
 class StepWalk:

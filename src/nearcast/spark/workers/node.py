@@ -42,7 +42,7 @@ class Holder(Protocol):
     """State in memory-mapped files that follows a log."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what `Kind.attach` needs."""
+        """Return what is needed to attach to it in its memory."""
         ...
 
     def apply(self, changes: Any) -> None:
@@ -55,14 +55,10 @@ Made = TypeVar("Made", bound=Holder, covariant=True)
 
 
 class Kind(Protocol[Made]):
-    """Makes holders: their class, or a factory."""
+    """Makes holders: their class, perhaps with further arguments bound to it."""
 
-    def __call__(self, memory: Memory) -> Made:
-        """Make an empty holder."""
-        ...
-
-    def attach(self, memory: Memory, described: Mapping[str, Any]) -> Made:
-        """Attach to an existing holder."""
+    def __call__(self, memory: Memory, described: Mapping[str, Any] | None = None) -> Made:
+        """Make an empty holder, or attach to the one in the memory that is described."""
         ...
 
 
@@ -149,7 +145,7 @@ class NodeCache:
         memory = self._memory(place)
         memory.complete = True
         try:
-            holder = kind.attach(memory, head["holder"])
+            holder = kind(memory, head["holder"])
         except (OSError, KeyError, TypeError):
             return None
         finally:
@@ -165,7 +161,7 @@ class NodeCache:
             try:
                 head = load_snapshot(recipe.files.below(recipe.snapshot), place)
                 done = [step.key for step in recipe.steps].index(head["key"]) + 1
-                holder = kind.attach(self._memory(place), head["holder"])
+                holder = kind(self._memory(place), head["holder"])
                 _write_head(place, head["key"], head["holder"])
                 return holder, done
             except (SourceError, OSError, ValueError, KeyError, TypeError) as error:

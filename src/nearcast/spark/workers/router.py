@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,21 +26,14 @@ CHANGES = pa.schema(
 class Router:
     """A table of the terms that subscriptions need in each cell; it follows a log."""
 
-    def __init__(self, memory: Memory, grid: Grid | None = None) -> None:
+    def __init__(self, memory: Memory, described: Mapping[str, Any] | None = None) -> None:
+        """Make an empty one, or attach to the one that `describe` described."""
         self._memory = memory
-        self.wanted = WantedKeys(grid, memory=memory) if grid is not None else None
+        self.wanted = WantedKeys.attach(memory, described) if described else None
 
     def describe(self) -> dict[str, Any]:
-        """Return what `attach` needs."""
+        """Return what is needed to attach to it in its memory."""
         return {} if self.wanted is None else self.wanted.describe()
-
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Attach to a table in memory that is kept in files."""
-        router = cls(memory)
-        if described:
-            router.wanted = WantedKeys.attach(memory, described)
-        return router
 
     def apply(self, changes: pa.Table) -> None:
         """Take one step: what begins with it, then what ended before it."""

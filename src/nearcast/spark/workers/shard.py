@@ -11,9 +11,10 @@ match on it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,18 +101,27 @@ class Changed(NamedTuple):
 class Shard:
     """Holds subscriptions and matches messages against them; holds messages that last."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(
+        self, memory: Memory | None = None, described: Mapping[str, Any] | None = None
+    ) -> None:
+        """Make an empty one, or attach to the one that `describe` described."""
         self.memory = memory or Memory()
-        self.table = Table(self.memory)
-        self.index = RarestTerm(self.table)
-        self.index.build()
+        known: Mapping[str, Any] = defaultdict(lambda: None) if described is None else described
+        if described is None:
+            self.table = Table(self.memory)
+            self.index = RarestTerm(self.table)
+            self.index.build()
+        else:
+            self.table = Table.attach(self.memory, described["table"])
+            self.index = RarestTerm.attach(self.table, described["index"])
+        sizes = known["sizes"] or dict.fromkeys(_COLUMNS, 0)
         for name, (dtype, width) in _COLUMNS.items():
-            setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
-        self._terms = ShardTerms(self.memory, self.table)
-        self._names = Names(self.memory, "owner")
-        self._asks = Names(self.memory, "asks", long=True)
-        self._metas = Names(self.memory, "meta", long=True)
-        self.held = ActiveMessages(self.memory)
+            setattr(self, f"_{name}", Column(dtype, width, self.memory, name, sizes[name]))
+        self._terms = ShardTerms(self.memory, self.table, known["terms"])
+        self._names = Names(self.memory, "owner", known["names"])
+        self._asks = Names(self.memory, "asks", known["asks"], long=True)
+        self._metas = Names(self.memory, "meta", known["metas"], long=True)
+        self.held = ActiveMessages(self.memory, known["held"])
 
     _span: Column
     _first_row: Column
@@ -127,7 +137,7 @@ class Shard:
         return self.table.live
 
     def describe(self) -> dict[str, Any]:
-        """Return what `attach` needs."""
+        """Return what is needed to attach to it in its memory."""
         return {
             "table": self.table.describe(),
             "index": self.index.describe(),
@@ -138,23 +148,6 @@ class Shard:
             "metas": self._metas.describe(),
             "held": self.held.describe(),
         }
-
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Attach to a shard in memory that is kept in files."""
-        shard = cls.__new__(cls)
-        shard.memory = memory
-        shard.table = Table.attach(memory, described["table"])
-        shard.index = RarestTerm.attach(shard.table, described["index"])
-        for name, size in described["sizes"].items():
-            dtype, width = _COLUMNS[name]
-            setattr(shard, f"_{name}", Column(dtype, width, memory, name, size))
-        shard._terms = ShardTerms.attach(memory, shard.table, described["terms"])
-        shard._names = Names.attach(memory, "owner", described["names"])
-        shard._asks = Names.attach(memory, "asks", described["asks"], long=True)
-        shard._metas = Names.attach(memory, "meta", described["metas"], long=True)
-        shard.held = ActiveMessages.attach(memory, described["held"])
-        return shard
 
     def apply(self, operations: pa.Table) -> None:
         """Apply a batch; remove what ended in the previous one, and what moved away."""

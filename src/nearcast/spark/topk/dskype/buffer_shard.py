@@ -19,7 +19,7 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.lists import starts_of
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.names import Names
+from nearcast.spark.names import Names, NumberedLists
 from nearcast.spark.topk.dskype import _seats
 from nearcast.spark.topk.dskype._walk import BufferChanges
 from nearcast.spark.topk.dskype.clock import Timeline
@@ -27,62 +27,7 @@ from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, Wanted
 from nearcast.spark.topk.dskype.terms import Terms
 from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions, reach
 from nearcast.spark.topk.updates import RankedUpdates
-from nearcast.text.columns import Hashes
 from nearcast.topk.kernels.layout import CLASSES
-
-_WORTH_TIDYING = 1 << 14
-
-
-class NumberedLists:
-    """A list for each number; `prefix` distinguishes its arrays from others in the memory."""
-
-    def __init__(
-        self, memory: Memory, prefix: str, described: Mapping[str, int] | None = None
-    ) -> None:
-        sizes = described or {"start": 0, "words": 0, "dead": 0}
-        self._start = Column(np.int64, 0, memory, f"{prefix}_start", sizes["start"])
-        self._size = Column(np.int32, 0, memory, f"{prefix}_size", sizes["start"])
-        self._words = Column(np.uint64, 0, memory, f"{prefix}_words", sizes["words"])
-        self._dead = sizes["dead"]
-
-    def describe(self) -> dict[str, int]:
-        """Return what is needed to attach to them in their memory."""
-        return {"start": self._start.size, "words": self._words.size, "dead": self._dead}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in use."""
-        return self._start.nbytes + self._size.nbytes + self._words.nbytes
-
-    def put(self, numbers: Int32s, starts: Int64s, words: Hashes) -> None:
-        """Set the lists of some numbers."""
-        more = int(numbers.max(initial=-1)) + 1 - self._start.size
-        if more > 0:
-            self._start.lengthen(more)
-            self._size.lengthen(more)
-            self._size.array[-more:] = 0
-        self.forget(numbers)
-        base = self._words.extend(words)
-        self._start.array[numbers] = base + starts[:-1]
-        self._size.array[numbers] = np.diff(starts)
-
-    def forget(self, numbers: Int32s) -> None:
-        """Remove the lists of some numbers."""
-        self._dead += int(self._size.array[numbers].sum())
-        self._size.array[numbers] = 0
-        if self._dead > max(_WORTH_TIDYING, self._words.size // 2):
-            starts, words = self.of(np.arange(self._start.size, dtype=np.int32))
-            self._start.array[:] = starts[:-1]
-            self._words.replace(words)
-            self._dead = 0
-
-    def of(self, numbers: Int32s) -> tuple[Int64s, Hashes]:
-        """The lists of some numbers, concatenated: where each starts, and all words."""
-        sizes = self._size.array[numbers]
-        starts = starts_of(sizes)
-        places = np.repeat(self._start.array[numbers] - starts[:-1], sizes)
-        return starts, self._words.array[places + np.arange(starts[-1])]
-
 
 _ROOM = 1 << 12
 
@@ -197,12 +142,13 @@ class BufferShard:
         """Store fresh buffers, as of the end of the previous step."""
         wanted = refills.wanted
         seats, done, code = self._seats_of(wanted.owners), 0, _seats.DONE
-        self._names.forget(seats[seats < self._names.size])
+        for lists in (self._names, self._terms, self._weights):
+            lists.forget(seats)
         self._names.put(seats, wanted.ids.cast(pa.string()))
         self._places.array[seats] = np.column_stack([wanted.points, wanted.alphas])
-        self._terms.put(seats, wanted.terms.starts, wanted.terms.hashes)
+        self._terms.assign(seats, wanted.terms.hashes, wanted.terms.starts)
         if len(wanted.terms.idf):
-            self._weights.put(seats, wanted.terms.starts, wanted.terms.idf.view(np.uint64))
+            self._weights.assign(seats, wanted.terms.idf.view(np.uint64), wanted.terms.starts)
         while done < len(seats):
             done, code = _seats.fill(
                 self._arrays(), seats, wanted.ks, refills.thetas, refills.starts,
@@ -217,8 +163,8 @@ class BufferShard:
         """The definitions of versions that have a seat."""
         seats = self._seat_of.array[owners]
         places = self._places.array[seats]
-        starts, hashes = self._terms.of(seats)
-        _, idf = self._weights.of(seats) if self._weights.nbytes else (starts, hashes[:0])
+        hashes, starts = self._terms.lists_of(seats)
+        idf = self._weights.lists_of(seats)[0] if self._weights.nbytes else hashes[:0]
         return RankedSubscriptions(
             owners, self._names.of(seats), places[:, :2].copy(), places[:, 2].copy(),
             self._ints.array[seats, _seats.K], Terms(starts, hashes, idf.view(np.float64)),
@@ -235,10 +181,8 @@ class BufferShard:
         owners, seats = owners[seats >= 0], seats[seats >= 0]
         _seats.release(self._arrays(), seats)
         self._ints.array[seats, _seats.OWNER] = NO_OWNER
-        self._names.forget(seats)
-        self._terms.forget(seats)
-        if self._weights.nbytes:
-            self._weights.forget(seats)
+        for lists in (self._names, self._terms, self._weights):
+            lists.forget(seats)
         self._seat_of.array[owners] = NO_OWNER
         self._free_seats.extend(seats)
 

@@ -75,8 +75,9 @@ class CoreHolder:
     def __init__(
         self,
         memory: Memory | None = None,
-        space: Space = (0.0, 0.0, 1.0),
         described: Mapping[str, Any] | None = None,
+        *,
+        space: Space = (0.0, 0.0, 1.0),
     ) -> None:
         """Make an empty one, or attach to the one that `describe` described."""
         self.memory = memory or Memory()

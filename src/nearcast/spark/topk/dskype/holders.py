@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from nearcast.engine.message_ids import NumberedStrings
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.topk.dskype.buffer_shard import BufferShard
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.core_holder import Space
 from nearcast.spark.topk.dskype.finder import Finder
 from nearcast.spark.topk.dskype.messages import (
     ReachedPairs,
@@ -34,21 +33,6 @@ from nearcast.spark.topk.updates import named_updates, read_updates
 from nearcast.text.columns import buffers
 
 _UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"
-
-
-class HolderFactory(NamedTuple):
-    """Makes holders that depend on the space, or attaches to existing ones."""
-
-    make: Any
-    space: Space
-
-    def __call__(self, memory: Memory) -> Any:
-        """Make an empty holder."""
-        return self.make(memory, self.space)
-
-    def attach(self, memory: Memory, described: Mapping[str, Any]) -> Any:
-        """Attach to a holder in memory that is kept in files."""
-        return self.make(memory, self.space, described)
 
 
 class FinderChanges(NamedTuple):
@@ -113,11 +97,6 @@ class BufferStep(NamedTuple):
 
 class CachedBufferShard(BufferShard):
     """A buffer shard on its node; files beside it keep the last step's results, for retries."""
-
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Attach to a shard in memory that is kept in files."""
-        return cls(memory, described)
 
     def _beside(self, name: str) -> Path:
         assert isinstance(self.memory, MappedMemory)  # noqa: S101 - as nodes keep it
@@ -190,13 +169,8 @@ class CachedMessageIds:
         self._memory = memory
         self.texts = NumberedStrings(0, memory, "message_ids", described)
 
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Attach to ids in memory that is kept in files."""
-        return cls(memory, described)
-
     def describe(self) -> dict[str, Any]:
-        """Return what `attach` needs."""
+        """Return what is needed to attach to them in their memory."""
         return self.texts.describe()
 
     def begin(self, first: int) -> None:

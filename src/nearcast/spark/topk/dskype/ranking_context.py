@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import planar_distance
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.topk.dskype.clock import Timeline
+from nearcast.spark.topk.dskype.core_holder import Space
 from nearcast.spark.topk.dskype.holders import (
     BufferStep,
     CachedBufferShard,
@@ -19,7 +20,6 @@ from nearcast.spark.topk.dskype.holders import (
     CachedMessageIds,
     CachedWindowPart,
     FinderChanges,
-    HolderFactory,
     IdsStep,
     PartStep,
 )
@@ -87,10 +87,10 @@ class RankingContext:
         """The step, or the moment before it if buffers are rebuilt."""
         return self.step.timeline if self.ranked.portion is None else self.step.before
 
-    def _in_space(self, kind: type) -> HolderFactory:
+    @property
+    def _space(self) -> Space:
         box = self.ranked.space
-        diagonal = planar_distance(box.west, box.south, box.east, box.north)
-        return HolderFactory(kind, (box.west, box.south, diagonal))
+        return box.west, box.south, planar_distance(box.west, box.south, box.east, box.north)
 
     def _marks(self) -> list[Mark]:
         """The previous step and this one, marked with the epoch of their buffers."""
@@ -111,10 +111,10 @@ class RankingContext:
             return 1
 
         recipe = Recipe(self.files, f"finder-{self.task:05}", None, self._marks(), start)
-        found: CachedFinder = self._node.cache.get(
-            self._in_space(CachedFinder), recipe, lambda _: self._finder_changes(self.ranked.left)
+        kind = partial(CachedFinder, space=self._space)
+        return self._node.cache.get(
+            kind, recipe, lambda _: self._finder_changes(self.ranked.left)
         )
-        return found
 
     def _finder_changes(self, files: list[LeftFile]) -> FinderChanges:
         """What files change in the finder of this task."""
@@ -164,10 +164,7 @@ class RankingContext:
             return PartStep(messages, self._oldest(mark))
 
         recipe = Recipe(self.files, f"part-{part:05}-of-{parts}", None, ranked.steps, start)
-        found: CachedWindowPart = self._node.cache.get(
-            self._in_space(CachedWindowPart), recipe, change
-        )
-        return found
+        return self._node.cache.get(partial(CachedWindowPart, space=self._space), recipe, change)
 
     def _oldest(self, mark: Mark) -> int:
         """The oldest message that is needed after a step; before the last step, all are."""
