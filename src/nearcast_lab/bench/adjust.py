@@ -17,7 +17,7 @@ import numpy as np
 from nearcast.arrays.types import Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.adjust.local import adjust
-from nearcast.partition.adjust.migration import Migration, carried_bytes, held_bytes
+from nearcast.partition.adjust.migration import carried_bytes, held_bytes
 from nearcast.partition.adjust.recent import ROW_BYTES, RecentWork, recent_of
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
@@ -216,7 +216,7 @@ def _one_interval(drift: _Drift, world: _IntervalData, method: str, plan: Plan) 
     if method == "rebuild":
         after = drift.planned(world, plan.workers).changed(number=plan.number + 1)
         return after, carried_bytes(plan, after, world.rows, world.sizes)
-    ways: dict[str, Callable[[Plan, RecentWork], Migration | None]] = {
+    ways: dict[str, Callable[[Plan, RecentWork], Plan | None]] = {
         "published": adjust_as_published,
         "published-real": partial(adjust_as_published, real=True),
         "ours": adjust,
@@ -225,8 +225,8 @@ def _one_interval(drift: _Drift, world: _IntervalData, method: str, plan: Plan) 
     for messages in world.seen:
         done = ways[method](plan, world.recent(plan, messages))
         if done is not None:
-            carried += carried_bytes(plan, done.after, world.rows, world.sizes)
-            plan = done.after
+            carried += carried_bytes(plan, done, world.rows, world.sizes)
+            plan = done
     return plan, carried
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.partition.adjust.change import Shifts, shifted, split
-from nearcast.partition.adjust.local import MOST_LOADED, ShiftLog, worker_loads
-from nearcast.partition.adjust.migration import Migration
+from nearcast.partition.adjust.local import MOST_LOADED, one_shift, worker_loads
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
@@ -34,13 +33,13 @@ def adjust_as_published(
     select: Select = greedy,
     most: int | None = None,
     real: bool = False,
-) -> Migration | None:
+) -> Plan | None:
     """Move cells from the heaviest worker to the lightest; nothing if they are even.
 
     That is done at most so often, by default once for every four workers. With `real`, the load
     of a cell is what it really costs; else messages times rows, as the paper has it.
     """
-    log, now = ShiftLog(), plan
+    now = plan
     for _ in range(-(-plan.workers // 4) if most is None else most):
         pieces = pieces_of(now, recent)
         loads = worker_loads(now, pieces, recent)
@@ -48,7 +47,7 @@ def adjust_as_published(
         if loads[giver] <= sigma * loads[taker]:
             break
         before = now
-        now = _first_phase(now, recent, pieces, giver, taker, log)
+        now = _first_phase(now, recent, pieces, giver, taker)
         if now is not before:
             pieces = pieces_of(now, recent)
         mine = np.flatnonzero(pieces.worker == giver)
@@ -64,14 +63,11 @@ def adjust_as_published(
             np.full(count, giver, np.int32),
             np.full(count, taker, np.int32),
         )
-        log.add(shifts, pieces.size[chosen])
         now = shifted(now, shifts)
-    return log.migration(plan, now)
+    return None if now is plan else now.changed(number=plan.number + 1)
 
 
-def _first_phase(
-    plan: Plan, recent: RecentWork, pieces: Pieces, giver: int, taker: int, log: ShiftLog
-) -> Plan:
+def _first_phase(plan: Plan, recent: RecentWork, pieces: Pieces, giver: int, taker: int) -> Plan:
     """Split or merge the most loaded cells of a worker, where the load of definition 3 falls."""
     mine = np.flatnonzero(pieces.worker == giver)
     loads = pieces.by_definition
@@ -90,7 +86,6 @@ def _first_phase(
                 part * content.messages(places) + (1 - part) * content.messages(rest)
             )
             if after < loads[piece]:
-                log.add_one(cell, giver, taker, float(pieces.size[piece]) * part)
                 plan = split(plan, cell, share.terms, taker)
             continue
         there = np.flatnonzero((pieces.cell == cell) & (pieces.worker == taker))
@@ -99,6 +94,5 @@ def _first_phase(
             both = in_both(content, content_of(plan, recent, cell, taker))
             messages = pieces.messages[piece] + pieces.messages[other] - both
             if messages * (pieces.rows[piece] + pieces.rows[other]) < loads[piece] + loads[other]:
-                shifts = log.add_one(cell, giver, taker, float(pieces.size[piece]))
-                plan = shifted(plan, shifts)
+                plan = shifted(plan, one_shift(cell, giver, taker))
     return plan

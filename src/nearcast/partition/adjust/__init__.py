@@ -10,5 +10,5 @@
 - `replan`: a global adjustment, which is a new plan;
 - `migration`: what has to be carried from worker to worker when one plan follows another.
 
-Plans are never changed: an adjustment is a new plan with the next number, and a `Migration` to it.
+Plans are never changed: an adjustment is a new plan with the next number.
 """

@@ -6,7 +6,6 @@ import numpy as np
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.adjust.change import Shifts, shifted, split
-from nearcast.partition.adjust.migration import Migration, migration_to
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
 from nearcast.partition.adjust.rebalance import Rebalancer
 from nearcast.partition.adjust.recent import RecentWork
@@ -27,36 +26,15 @@ _LUCK = 1.1  # the heaviest load by the mean that a sample may show without mean
 _ENOUGH = 0.999  # what splitting must leave of the heavier load at most
 
 
-class ShiftLog:
-    """What changed hands so far, with about what it takes to carry; `left` may still be carried."""
+class ByteBudget:
+    """About how many bytes may still be carried."""
 
     def __init__(self, most_bytes: float = np.inf) -> None:
         self.left = most_bytes
-        self._shifts: list[Shifts] = []
-        self._sizes: list[Floats] = []
 
-    def add(self, shifts: Shifts, sizes: Floats) -> None:
-        """Note pieces that were moved."""
-        self._shifts.append(shifts)
-        self._sizes.append(sizes)
-        self.left -= float(sizes.sum())
-
-    def add_one(self, cell: int, source: int, destination: int, size: float) -> Shifts:
-        """Note that a part of one cell was moved."""
-        shifts = one_shift(cell, source, destination)
-        self.add(shifts, np.array([size]))
-        return shifts
-
-    def migration(self, before: Plan, after: Plan) -> Migration | None:
-        """Write down the way from the first plan to the last; nothing if nothing changed."""
-        if not self._shifts:
-            return None
-        cell, source, destination = (
-            np.concatenate(field) for field in zip(*self._shifts, strict=True)
-        )
-        after = after.changed(number=before.number + 1)
-        shifts = Shifts(cell, source, destination)
-        return migration_to(before, after, shifts, np.concatenate(self._sizes))
+    def spend(self, size: float) -> None:
+        """Carry some of them."""
+        self.left -= size
 
 
 def one_shift(cell: int, source: int, destination: int) -> Shifts:
@@ -74,36 +52,37 @@ def worker_loads(plan: Plan, pieces: Pieces, recent: RecentWork) -> Floats:
 
 def adjust(
     plan: Plan, recent: RecentWork, limit: float = LIMIT, most_bytes: float = np.inf
-) -> Migration | None:
+) -> Plan | None:
     """Even a plan out by what was recent, and move as little as possible; nothing if it is even.
+
+    The plan that is given follows the one before; about `most_bytes` are carried for it.
 
     First cells that two workers share are given to one of them, where that spares both work. Then
     pieces are moved (`rebalance`). When a worker is stuck with a cell that is too much to be moved,
     some terms of the cell are. Loads are smoothed, as they come from a sample; where a plan that is
     even by them is not so by far, cells are hot and not just lucky, and are taken as they are.
     """
-    log = ShiftLog(most_bytes)
+    budget = ByteBudget(most_bytes)
     first = pieces_of(plan, recent)
-    now = _merge(plan, first, recent, limit, log)
+    now = _merge(plan, first, recent, limit, budget)
     hot = False
     for _ in range(2 + _MOST_SPLITS * plan.workers):
         pieces = first if now is plan else pieces_of(now, recent)
         rebalancer = Rebalancer(pieces, recent, plan.workers, pieces.load if hot else None)
-        piece, destination = rebalancer.run(limit, log.left)
+        piece, destination = rebalancer.run(limit, budget.left)
         if len(piece):
-            shifts = Shifts(pieces.cell[piece], pieces.worker[piece], destination)
-            log.add(shifts, np.full(len(piece), rebalancer.carried / len(piece)))
-            now = shifted(now, shifts)
+            budget.spend(rebalancer.carried)
+            now = shifted(now, Shifts(pieces.cell[piece], pieces.worker[piece], destination))
         if balance_of(rebalancer.loads) <= limit:
             if hot or _balance(now, recent) <= _LUCK:
                 break
             hot = True
             continue
-        done = _split(now, recent, pieces, rebalancer, log)
+        done = _split(now, recent, pieces, rebalancer, budget)
         if done is None:
             break
         now = done
-    return log.migration(plan, now)
+    return None if now is plan else now.changed(number=plan.number + 1)
 
 
 def _balance(plan: Plan, recent: RecentWork) -> float:
@@ -111,7 +90,7 @@ def _balance(plan: Plan, recent: RecentWork) -> float:
 
 
 def _split(
-    plan: Plan, recent: RecentWork, pieces: Pieces, rebalancer: Rebalancer, log: ShiftLog
+    plan: Plan, recent: RecentWork, pieces: Pieces, rebalancer: Rebalancer, budget: ByteBudget
 ) -> Plan | None:
     """Split a hot piece of the heaviest worker, if the heavier of two has less to do then."""
     giver, taker = int(np.argmax(rebalancer.loads)), int(np.argmin(rebalancer.loads))
@@ -125,14 +104,16 @@ def _split(
         if share is None or max(light + share.taken_ns, heavy - share.saved_ns) > _ENOUGH * heavy:
             continue
         size = float(pieces.size[piece]) * len(share.terms) / len(content.terms)
-        if size > log.left:
+        if size > budget.left:
             continue
-        log.add_one(cell, giver, taker, size)
+        budget.spend(size)
         return split(plan, cell, share.terms, taker)
     return None
 
 
-def _merge(plan: Plan, pieces: Pieces, recent: RecentWork, limit: float, log: ShiftLog) -> Plan:
+def _merge(
+    plan: Plan, pieces: Pieces, recent: RecentWork, limit: float, budget: ByteBudget
+) -> Plan:
     """Give shared cells of heavy workers to those that share them and have less to do.
 
     Both handle the messages that ask for terms of both: one of them is spared that. It is done
@@ -151,8 +132,9 @@ def _merge(plan: Plan, pieces: Pieces, recent: RecentWork, limit: float, log: Sh
         both = in_both(*(content_of(plan, recent, cell, each) for each in (giver, taker)))
         load, size = float(pieces.load[piece]), float(pieces.size[piece])
         takes = loads[taker] + load - recent.message_ns * both
-        if not both or size > log.left or max(takes, loads[giver] - load) >= loads[giver]:
+        if not both or size > budget.left or max(takes, loads[giver] - load) >= loads[giver]:
             continue
         loads[giver], loads[taker] = loads[giver] - load, takes
-        plan = shifted(plan, log.add_one(cell, giver, taker, size))
+        budget.spend(size)
+        plan = shifted(plan, one_shift(cell, giver, taker))
     return plan

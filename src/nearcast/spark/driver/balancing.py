@@ -111,10 +111,9 @@ def suggest(
     found, before = None, _loads(plan, recent)
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not rebuild:
-        migration = adjust(plan, recent, _EVEN)
-        if migration is not None:
-            target = in_line(plan, migration.after)
-            found = _suggestion(plan, before, target, recent, rows, sizes)
+        after = adjust(plan, recent, _EVEN)
+        if after is not None:
+            found = _suggestion(plan, before, in_line(plan, after), recent, rows, sizes)
     if rescaled or rebuild or (rebuild is None and not _is_enough(before, found)):
         sample = sample_of(rows, measured.messages, round(operations / _copies(plan, rows)))
         made = propose(plan, sample, workers, costs=COSTS, partitioner=_same_way(plan), whole=True)

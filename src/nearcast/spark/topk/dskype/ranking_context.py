@@ -112,9 +112,7 @@ class RankingContext:
 
         recipe = Recipe(self.files, f"finder-{self.task:05}", None, self._marks(), start)
         kind = partial(CachedFinder, space=self._space)
-        return self._node.cache.get(
-            kind, recipe, lambda _: self._finder_changes(self.ranked.left)
-        )
+        return self._node.cache.get(kind, recipe, lambda _: self._finder_changes(self.ranked.left))
 
     def _finder_changes(self, files: list[LeftFile]) -> FinderChanges:
         """What files change in the finder of this task."""
