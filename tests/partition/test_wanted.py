@@ -1,7 +1,6 @@
 """What is wanted where is counted exactly."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.errors import InvalidValue, StateError
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.partition.sample import hashed
 from nearcast.partition.wanted import WantedKeys
@@ -21,9 +20,6 @@ KEYS = hashed(np.arange(4))
 EVERYWHERE = np.repeat(np.arange(GRID.cells), len(KEYS)), np.tile(KEYS, GRID.cells)
 
 sides = st.integers(-1, 12)
-spots = st.lists(
-    st.tuples(st.integers(0, GRID.cells - 1), st.integers(0, len(KEYS) - 1)), min_size=1, max_size=6
-)
 
 
 class AddAndRemove(RuleBasedStateMachine):
@@ -34,7 +30,6 @@ class AddAndRemove(RuleBasedStateMachine):
         self.wanted = WantedKeys(GRID)
         self.counter: Counter[tuple[int, int]] = Counter()
         self.boxes: list[tuple[Any, Any]] = []
-        self.cells: list[tuple[Any, Any]] = []
 
     def count(self, cells: Any, keys: Any, delta: int) -> None:
         for pair in zip(cells.tolist(), keys.tolist(), strict=True):
@@ -56,26 +51,12 @@ class AddAndRemove(RuleBasedStateMachine):
             cells = cells_of(GRID, box)[1]
             self.count(cells, np.repeat(key, len(cells)), -1)
 
-    @rule(pairs=spots)
-    def add_cells(self, pairs: list[tuple[int, int]]) -> None:
-        cells, keys = np.array(pairs).T
-        self.cells.append((cells, KEYS[keys]))
-        self.wanted.add(*self.cells[-1])
-        self.count(*self.cells[-1], 1)
-
-    @rule(which=st.integers(0, 99))
-    def remove_cells(self, which: int) -> None:
-        if self.cells:
-            pairs = self.cells.pop(which % len(self.cells))
-            self.wanted.remove(*pairs)
-            self.count(*pairs, -1)
-
-    @rule(pair=st.tuples(st.integers(0, GRID.cells - 1), st.integers(0, len(KEYS) - 1)))
-    def remove_what_is_not_there(self, pair: tuple[int, int]) -> None:
-        cell, key = np.array(pair[:1]), KEYS[[pair[1]]]
-        if not self.counter[pair[0], int(key[0])]:
+    @rule(cell=st.integers(0, GRID.cells - 1), key=st.integers(0, len(KEYS) - 1))
+    def remove_what_is_not_there(self, cell: int, key: int) -> None:
+        x, y = cell % 11, cell // 11
+        if not self.counter[cell, int(KEYS[key])]:
             with pytest.raises(StateError, match="1 wanted keys were removed more often than add"):
-                self.wanted.remove(cell, key)
+                self.wanted.remove_rows(np.array([[x, y, x + 0.5, y + 0.5]]), KEYS[[key]])
 
     @invariant()
     def equal(self) -> None:
@@ -161,28 +142,9 @@ def test_a_coarse_entry_reaches_as_far_as_its_blocks() -> None:
     assert known[:24, 16:40].all()
 
 
-def test_a_saved_table_goes_on(tmp_path: Path) -> None:
-    """What was saved counts on after loading, and a foreign folder is refused in words."""
+def test_wrong_lengths_are_refused() -> None:
+    """Keys that do not pair up change nothing."""
     wanted = WantedKeys(GRID)
-    wanted.add_rows(np.array([[0.0, 0.0, 5.0, 5.0]]), KEYS[:1])
-    wanted.save(tmp_path / "wanted")
-    again = WantedKeys.load(tmp_path / "wanted")
-    assert again.grid == GRID
-    again.add(np.array([0]), KEYS[:1])
-    assert again.counts(np.array([0, 5, 6]), KEYS[[0, 0, 0]]).tolist() == [2, 1, 0]
-    assert wanted.counts(np.array([0]), KEYS[:1]).tolist() == [1]
-    with pytest.raises(SourceError, match="not a saved wanted keys"):
-        WantedKeys.load(tmp_path)
-    np.save(tmp_path / "wanted" / "slots.npy", np.zeros(5, np.uint64))
-    with pytest.raises(SourceError, match="damaged .5 slots.; rebuild it"):
-        WantedKeys.load(tmp_path / "wanted")
-
-
-def test_wrong_cells_and_lengths_are_refused() -> None:
-    """A cell outside the grid, or keys that do not pair up, change nothing."""
-    wanted = WantedKeys(GRID)
-    with pytest.raises(InvalidValue, match=r"cells: \[0, 99\] given; expected cells from 0 to 98"):
-        wanted.add(np.array([0, 99]), KEYS[:2])
-    with pytest.raises(InvalidValue, match="keys: 2 given; expected as many keys as places"):
+    with pytest.raises(InvalidValue, match="keys: 2 given; expected as many keys as boxes"):
         wanted.add_rows(np.zeros((1, 4)), KEYS[:2])
     assert len(wanted) == 0

@@ -11,28 +11,20 @@ round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from os import PathLike
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from nearcast._jit import read_only
 from nearcast.arrays.memory import Memory
-from nearcast.arrays.storage import load_arrays, save_arrays
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.errors import InvalidValue, StateError
 from nearcast.partition import wanted_kernels
 from nearcast.partition.grid import Grid, checked
 from nearcast.partition.tables import Terms
 from nearcast.partition.wanted_kernels import CELLS, LIVE, ROWS, TAKEN, Words
 
-FORMAT_VERSION = 1
-"""The version of the arrays that `Wanted.save` writes."""
-
-_KIND = "wanted keys"
 _FEWEST_SLOTS = 1 << 10
 _STATE = 4
 
@@ -75,56 +67,27 @@ class WantedKeys:
 
     def add_rows(self, boxes: Floats, keys: Terms) -> None:
         """Want each key in all cells that its box meets, if large also in some around it."""
-        self._change(wanted_kernels.change_boxes, read_only(boxes), keys, 1)
+        self._change(boxes, keys, 1)
 
     def remove_rows(self, boxes: Floats, keys: Terms) -> None:
         """Undo `add_rows` for the same boxes and keys."""
-        self._change(wanted_kernels.change_boxes, read_only(boxes), keys, -1)
+        self._change(boxes, keys, -1)
 
-    def add(self, cells: npt.NDArray[np.integer], keys: Terms) -> None:
-        """Want each key in one cell."""
-        self._change(wanted_kernels.change_cells, self._cells(cells), keys, 1)
-
-    def remove(self, cells: npt.NDArray[np.integer], keys: Terms) -> None:
-        """Undo `add` for the same cells and keys."""
-        self._change(wanted_kernels.change_cells, self._cells(cells), keys, -1)
-
-    def counts(self, cells: npt.NDArray[np.integer], keys: Terms) -> Int32s:
-        """Give how often each pair was added and not removed; large boxes count around them too."""
+    def counts(self, cells: Int64s, keys: Terms) -> Int32s:
+        """How often each key is wanted in each cell; large boxes count around them too."""
         slots, uses, counters, _ = self.arrays
-        return wanted_kernels.counts_of(self.grid, slots, uses, counters, self._cells(cells), keys)
+        return wanted_kernels.counts_of(self.grid, slots, uses, counters, cells, keys)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write the arrays as files that can be mapped."""
-        about = {"grid": list(self.grid)}
-        save_arrays(Path(folder), _KIND, FORMAT_VERSION, about, self.arrays._asdict())
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> WantedKeys:
-        """Map what `save` wrote; changes stay in this process."""
-        about, arrays = load_arrays(Path(folder), _KIND, FORMAT_VERSION)
-        try:
-            return cls(Grid(*about["grid"]), _checked_arrays(WantedArrays(**arrays)))
-        except (TypeError, KeyError, ValueError) as error:
-            raise SourceError(f"{folder}: damaged ({error}); rebuild it") from None
-
-    def _cells(self, cells: npt.NDArray[np.integer]) -> Int64s:
-        given = np.ascontiguousarray(cells, np.int64)
-        if len(given) and (given.min() < 0 or given.max() >= self.grid.cells):
-            expected = f"cells from 0 to {self.grid.cells - 1}"
-            raise InvalidValue("cells", [int(given.min()), int(given.max())], expected)
-        return given
-
-    def _change(self, kernel: Callable[..., Any], places: Any, keys: Terms, delta: int) -> None:
-        if len(places) != len(keys):
-            raise InvalidValue(
-                "keys", len(keys), f"as many keys as places, which are {len(places)}"
-            )
-        done, missing, keys = 0, 0, read_only(keys)
+    def _change(self, boxes: Floats, keys: Terms, delta: int) -> None:
+        if len(boxes) != len(keys):
+            raise InvalidValue("keys", len(keys), f"as many keys as boxes, which are {len(boxes)}")
+        done, missing, boxes, keys = 0, 0, read_only(boxes), read_only(keys)
         while True:
-            done, entries, short = kernel(self.grid, *self.arrays, places, keys, done, delta)
+            done, entries, short = wanted_kernels.change_boxes(
+                self.grid, *self.arrays, boxes, keys, done, delta
+            )
             missing += short
-            if done == len(places):
+            if done == len(boxes):
                 break
             self._make_room(entries)
         if missing:
@@ -189,12 +152,3 @@ _DTYPES: dict[str, Any] = {
 
 def _shape(name: str, count: int) -> int | tuple[int, int]:
     return (count, CELLS) if name == "counters" else count
-
-
-def _checked_arrays(arrays: WantedArrays) -> WantedArrays:
-    size = len(arrays.slots)
-    if size & (size - 1) or size == 0 or 2 * int(arrays.state[TAKEN]) > size:
-        raise ValueError(f"{size} slots")
-    if len(arrays.uses) != size or arrays.counters.shape[1:] != (CELLS,):
-        raise ValueError("its arrays do not belong together")
-    return arrays

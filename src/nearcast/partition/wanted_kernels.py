@@ -278,37 +278,6 @@ def change_boxes(
 
 
 @inner
-def _place_of(grid: Grid, cell: int) -> tuple[int, int]:
-    """Give the block of a cell, and the bit of the cell in it."""
-    x, y = cell % grid.columns, cell // grid.columns
-    across = (grid.columns + BLOCK - 1) // BLOCK
-    return (y // BLOCK) * across + x // BLOCK, (y % BLOCK) * BLOCK + x % BLOCK
-
-
-@lean_kernel
-def change_cells(
-    grid: Grid,
-    slots: Words,
-    uses: Int32s,
-    counters: Int32s,
-    state: Int64s,
-    cells: Any,
-    keys: Terms,
-    start: int,
-    delta: int,
-) -> tuple[int, int, int]:
-    """Count keys in single cells, as `change_boxes` does in boxes."""
-    missing = 0
-    for number in range(start, len(cells)):
-        if not _has_room(slots, counters, state, 1):
-            return number, 1, missing
-        block, bit = _place_of(grid, cells[number])
-        word = word_of(0, block, keys[number])
-        missing += _change(slots, uses, counters, state, word, 1 << bit, delta)
-    return len(cells), 0, missing
-
-
-@inner
 def _count_of(slots: Words, uses: Int32s, counters: Int32s, word: np.uint64, bit: int) -> int:
     last = len(slots) - 1
     at = home_of(slots, word)
