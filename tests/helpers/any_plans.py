@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nearcast.partition import routing
 from nearcast.partition.grid import Grid
+from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import KINDS, Kind, Plan, TextMap
 from nearcast.partition.sample import SampleMessages, SampleRows, hashed
 
@@ -97,3 +98,8 @@ def matching(world: World) -> list[tuple[int, int]]:
 
 def listed(pairs: routing.Pairs) -> list[tuple[int, int]]:
     return list(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
+
+
+def owner_of(plan: Plan, cell: int, key: int) -> int:
+    """The worker that has a key in a cell."""
+    return int(owners_of(plan, np.array([cell], np.int32), np.array([key], np.uint64))[0])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from any_plans import TERMS, World, listed, matching, plans, worlds
+from any_plans import TERMS, World, listed, matching, owner_of, plans, worlds
 from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys
@@ -25,11 +25,11 @@ from nearcast.partition.adjust.versions import differing, towards
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.partition.load import WorkCosts, balance_of
-from nearcast.partition.owners import owner_of, owners_of
+from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of, take_rows
-from nearcast.partition.simulate import population_of, simulate
+from nearcast.partition.simulate import Simulator, population_of
 from nearcast.partition.space import space_kd
 from nearcast.partition.wanted import WantedKeys
 from nearcast_lab.designs.eras import Era, Eras
@@ -245,7 +245,7 @@ def test_ours_is_even_again_and_carries_little(seed: int) -> None:
     assert mine < 0.3 * held_bytes(plan, sample.rows, sizes)
     # On messages that were not looked at the bound is higher too.
     population = population_of(sample.rows, sample.held_out, sample.operations / 5)
-    bound = [simulate(each, population).report["messages_per_s"] for each in (plan, ours)]
+    bound = [Simulator(population).run(each).report["messages_per_s"] for each in (plan, ours)]
     assert bound[1] > bound[0]
     assert adjust(ours, recent, limit=after + 0.01) is None
 

@@ -13,7 +13,7 @@ from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of
-from nearcast.partition.simulate import population_of, simulate
+from nearcast.partition.simulate import Simulator, population_of
 
 
 @settings(max_examples=4, deadline=None)
@@ -29,7 +29,7 @@ def test_auto_is_as_good_as_each_of_its_parts(seed: int, workers: int) -> None:
     population = population_of(sample.rows, sample.held_out, rate * sample.held_out.size)
 
     def bound(given: Plan) -> float:
-        return simulate(given, population).report["messages_per_s"]
+        return Simulator(population).run(given).report["messages_per_s"]
 
     mine = bound(plan)
     candidates = portfolio(fine_enough(sample, workers, GRID), workers)
@@ -67,9 +67,9 @@ def test_the_grid_gets_finer_where_a_cell_is_too_much() -> None:
     plan = auto(sample, 8, grid)
     assert plan.grid.columns > grid.columns
     assert plan.grid.columns * grid.rows == plan.grid.rows * grid.columns
-    assert simulate(plan, population).report["balance"] < 1.5
+    assert Simulator(population).run(plan).report["balance"] < 1.5
     by_given_cells = PARTITIONERS["space-kd"](sample, 8, grid)
-    assert simulate(by_given_cells, population).report["balance"] > 2.0
+    assert Simulator(population).run(by_given_cells).report["balance"] > 2.0
     assert auto(crowd(4.0), 8, grid).grid == grid
     assert auto(sample, 8, grid, finer=False).grid == grid
 

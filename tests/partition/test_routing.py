@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_plans import TERMS, World, boxes, grids, listed, matching, plans, worlds
+from any_plans import (
+    TERMS,
+    World,
+    boxes,
+    grids,
+    listed,
+    matching,
+    owner_of,
+    plans,
+    worlds,
+)
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys, owners, routing
 from nearcast.partition.grid import Grid, cells_of, count_cells, grid_over, spans_of
@@ -83,7 +93,7 @@ def test_a_filter_sends_to_those_who_own_a_wanted_term(plan: Plan, world: World)
     for message, cell in zip(*cells_of(plan.grid, messages.boxes), strict=True):
         for term in messages.terms[messages.starts[message] : messages.starts[message + 1]]:
             if (int(cell), int(term)) in pairs:
-                expected.add((int(message), owners.owner_of(plan, int(cell), int(term))))
+                expected.add((int(message), owner_of(plan, int(cell), int(term))))
     assert set(listed(routing.route_messages(plan, wanted.slots, *messages))) == expected
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_plans import owner_of
 from made_samples import GRID, made_sample
 from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
@@ -15,12 +16,11 @@ from nearcast.partition.auto import auto
 from nearcast.partition.estimate import estimate_loads
 from nearcast.partition.grid import cells_of
 from nearcast.partition.load import WorkCosts, WorkerLoads, balance_of, rate_of
-from nearcast.partition.owners import owner_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import prepare
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows
-from nearcast.partition.simulate import Simulator, population_of, simulate
+from nearcast.partition.simulate import Simulator, population_of
 from nearcast_lab.simulators.calibrate import calibrate
 
 COSTS = WorkCosts(1.0, 100.0, 1000.0)
@@ -154,8 +154,8 @@ def test_unsplit_and_hashed_rows_are_simulated_too() -> None:
     """By hash everyone sees what is wanted anywhere; shared, everyone holds everything."""
     sample = made_sample(4)
     population = population_of(sample.rows, sample.held_out, 100.0)
-    hashed = simulate(PARTITIONERS["hash"](sample, 4, GRID), population)
-    shared = simulate(PARTITIONERS["shared"](sample, 4, GRID), population)
+    hashed = Simulator(population).run(PARTITIONERS["hash"](sample, 4, GRID))
+    shared = Simulator(population).run(PARTITIONERS["shared"](sample, 4, GRID))
     assert hashed.report["replication"] == 1.0
     assert shared.report["replication"] == 4.0
     assert hashed.report["workers_per_message"] == pytest.approx(
@@ -180,9 +180,8 @@ def test_one_simulator_serves_plans_with_other_keys_and_grids() -> None:
     ]
     simulator = Simulator(population_of(sample.rows, sample.held_out), COSTS)
     for plan in plans:
-        assert (
-            simulator.run(plan).report == simulate(plan, simulator.population, True, COSTS).report
-        )
+        alone = Simulator(simulator.population, COSTS)
+        assert simulator.run(plan).report == alone.run(plan).report
 
 
 def test_the_estimate_is_near_what_is_simulated() -> None:
@@ -191,7 +190,7 @@ def test_the_estimate_is_near_what_is_simulated() -> None:
     plan = auto(sample, 4, GRID)
     prepared = prepare(sample, 4, plan.grid)
     rate = sample.operations * sample.held_out.size / (sample.messages.size + sample.held_out.size)
-    simulated = simulate(plan, population_of(sample.rows, sample.held_out, rate))
+    simulated = Simulator(population_of(sample.rows, sample.held_out, rate)).run(plan)
     estimated = estimate_loads(plan, prepared.check_traced)
     counted = simulated.loads.ns(WorkCosts(*plan.about["costs_ns"]))
     assert (np.abs(estimated / counted - 1.0) < 1 / 3).all()

@@ -83,11 +83,7 @@ def auto(
         "balance": round(best.balance, 3),
         "costs_ns": list(costs),
     }
-    plan = best.plan
-    return Plan(
-        "auto", workers, "grid", plan.grid, plan.cell_worker, plan.maps,
-        plan.order_terms, plan.order_counts, about=about,
-    )  # fmt: skip
+    return best.plan.changed(scheme="auto", number=1, about=about)
 
 
 def chosen_of(candidates: Sequence[Candidate]) -> Candidate:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition.digest import Digest, sums
+from nearcast.partition.digest import Digest, add_hits, sums
 from nearcast.partition.kdt import COLUMNS, ROWS, Leaf, Rect, SpaceSplit, TextSplit, Tree, whole
 
 Mask = npt.NDArray[np.bool_]
@@ -223,28 +223,9 @@ def _fill_up(load: Floats, one_share: float, other_share: float) -> Int64s:
 
 def side_loads(d: Digest, part: CellSlice, side: Int32s, sides: int) -> Floats:
     """The load of each side of a cut by text."""
-    load = np.zeros(sides)
-    _add_hits(d.message, d.unit, d.cost, part.hits, side, d.message_ns, load)
+    load, hits = np.zeros(sides), part.hits
+    add_hits(d.message[hits], side[d.unit[hits]], d.cost[hits], d.message_ns, load)
     return load + d.row_ns * np.bincount(side[d.row_unit[part.rows]], minlength=sides)[:sides]
-
-
-@kernel
-def _add_hits(
-    message: Int32s,
-    unit: Int32s,
-    cost: Floats,
-    hits: Int64s,
-    side: Int32s,
-    message_ns: float,
-    load: Floats,
-) -> None:
-    last = np.full(len(load), -1, np.int64)
-    for hit in hits:
-        to = side[unit[hit]]
-        load[to] += cost[hit]
-        if last[to] != message[hit]:
-            last[to] = message[hit]
-            load[to] += message_ns
 
 
 @kernel

@@ -24,7 +24,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import SampleMessages, SampleRows
-from nearcast.partition.tables import Terms
+from nearcast.partition.tables import Terms, places_in
 
 BUCKETS = 512
 """Buckets that rare terms share."""
@@ -46,10 +46,7 @@ class TextUnits(NamedTuple):
 
     def of(self, terms: Terms) -> Int32s:
         """Give the unit of each term."""
-        found = np.searchsorted(self.heavy, terms)
-        known = np.zeros(len(terms), np.bool_)
-        inside = found < len(self.heavy)
-        known[inside] = self.heavy[found[inside]] == terms[inside]
+        found, known = places_in(self.heavy, terms)
         bucket = len(self.heavy) + (terms % np.uint64(BUCKETS)).astype(np.int64)
         return np.where(known, found, bucket).astype(np.int32)
 
@@ -115,6 +112,24 @@ def sums(numbers: npt.NDArray[np.integer], weights: Floats, size: int) -> Floats
     return np.asarray(np.bincount(numbers, weights, minlength=size), np.float64)
 
 
+@kernel
+def add_hits(
+    message: Int32s, worker: Int32s, cost: Floats, message_ns: float, loads: Floats
+) -> None:
+    """Add to the load of each worker what its hits cost, and its messages, each once.
+
+    Hit i is of message `message[i]`, in ascending order, and costs worker `worker[i]` as much as
+    `cost[i]` says.
+    """
+    last = np.full(len(loads), -1, np.int64)
+    for hit in range(len(message)):
+        to = worker[hit]
+        loads[to] += cost[hit]
+        if last[to] != message[hit]:
+            last[to] = message[hit]
+            loads[to] += message_ns
+
+
 def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> SampleRowsOnGrid:
     """Put rows on a grid whose blocks of `block` x `block` cells are what H2 speaks of."""
     spans = spans_of(grid, rows.boxes)
@@ -176,11 +191,8 @@ def hits_of(held: SampleRowsOnGrid, messages: SampleMessages, scale: float = 1.0
 
     A message with a box has one hit for each block and term, at a cell of the block that it meets.
     """
-    keys = np.searchsorted(held.keys, messages.terms).astype(np.int32)
-    known = np.zeros(len(keys), np.bool_)
-    inside = keys < len(held.keys)
-    known[inside] = held.keys[keys[inside]] == messages.terms[inside]
-    keys[~known] = -1
+    found, known = places_in(held.keys, messages.terms)
+    keys = np.where(known, found, -1).astype(np.int32)
     spans = spans_of(held.grid, messages.boxes)
     most = _count_places(spans // np.int32(held.block), messages.starts, keys)
     places = np.empty((most, 6), np.int32)

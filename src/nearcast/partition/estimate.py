@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.partition.digest import Digest
+from nearcast.partition.digest import Digest, add_hits
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
@@ -31,7 +30,7 @@ def estimate_loads(plan: Plan, traced: Traced) -> Floats:
     """
     d = traced.digest
     loads = np.zeros(plan.workers)
-    _add_hits(d.message, hit_workers(plan, traced), d.cost, d.message_ns, loads)
+    add_hits(d.message, hit_workers(plan, traced), d.cost, d.message_ns, loads)
     held = route_rows(plan, traced.row_boxes, traced.row_keys)[1]
     return loads + d.row_ns * np.bincount(held, minlength=plan.workers)
 
@@ -42,16 +41,3 @@ def hit_workers(plan: Plan, traced: Traced) -> Int32s:
     columns = d.column.astype(np.int64) * grid.columns // d.grid.columns
     rows = d.row.astype(np.int64) * grid.rows // d.grid.rows
     return owners_of(plan, (rows * grid.columns + columns).astype(np.int32), traced.hit_keys)
-
-
-@kernel
-def _add_hits(
-    message: Int32s, worker: Int32s, cost: Floats, message_ns: float, loads: Floats
-) -> None:
-    last = np.full(len(loads), -1, np.int64)
-    for hit in range(len(message)):
-        to = worker[hit]
-        loads[to] += cost[hit]
-        if last[to] != message[hit]:
-            last[to] = message[hit]
-            loads[to] += message_ns

@@ -39,10 +39,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue
 from nearcast.partition.bisect import CellSlice, everything, part_by_space, sides_of
-from nearcast.partition.digest import Digest, thinned
+from nearcast.partition.digest import Digest, add_hits, sums, thinned
 from nearcast.partition.grid import Grid
 from nearcast.partition.kdt import (
     COLUMNS,
@@ -55,7 +55,7 @@ from nearcast.partition.kdt import (
     layout_of,
 )
 from nearcast.partition.load import MEASURED, WorkCosts
-from nearcast.partition.merge import Members, Weights, members_of, merge
+from nearcast.partition.merge import Weights, members_of, merge
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.sample import Sample
@@ -303,13 +303,7 @@ class Hybrid:
             d, part, np.arange(d.units.size, dtype=np.int32), d.units.size
         )
         objects, queries, cost = (each[part.units] for each in (objects, queries, cost))
-        alone = (
-            weights.pairs * objects * queries
-            + weights.message * objects
-            + weights.row * queries
-            + weights.hits * cost
-        )
-        order = np.argsort(-alone, kind="stable")
+        order = np.argsort(-weights.load(objects, queries, cost), kind="stable")
         side = np.zeros(d.units.size, np.int32)
         side[part.units[order]] = _deal(objects[order], queries[order], cost[order], weights, 2)
         return side
@@ -331,44 +325,23 @@ class Hybrid:
 
     def _merged(self) -> tuple[Int32s, Floats]:
         d = self._digest
-        members = self._members()
-        return merge(members, self._weights, self._workers, d.messages, len(d.spans))
-
-    def _members(self) -> Members:
-        return members_of(
+        members = members_of(
             [node.messages for node in self._nodes],
             [node.part.rows for node in self._nodes],
             [node.cost for node in self._nodes],
         )
+        return merge(members, self._weights, self._workers, d.messages, len(d.spans))
 
 
 def side_contents(
     d: Digest, part: CellSlice, side: Int32s, sides: int
 ) -> tuple[Floats, Floats, Floats]:
     """The messages and rows on each side of a cut by text, and what hits cost there."""
-    messages, cost = np.zeros(sides), np.zeros(sides)
-    _count_sides(d.message, d.unit, d.cost, part.hits, side, messages, cost)
+    messages, hits = np.zeros(sides), part.hits
+    of_hit = side[d.unit[hits]]
+    add_hits(d.message[hits], of_hit, np.zeros(len(hits)), 1.0, messages)
     rows = np.bincount(side[d.row_unit[part.rows]], minlength=sides)
-    return messages, rows.astype(np.float64), cost
-
-
-@kernel
-def _count_sides(
-    message: Int32s,
-    unit: Int32s,
-    cost: Floats,
-    hits: Int64s,
-    side: Int32s,
-    messages: Floats,
-    costs: Floats,
-) -> None:
-    last = np.full(len(messages), -1, np.int64)
-    for hit in hits:
-        to = side[unit[hit]]
-        costs[to] += cost[hit]
-        if last[to] != message[hit]:
-            last[to] = message[hit]
-            messages[to] += 1.0
+    return messages, rows.astype(np.float64), sums(of_hit, d.cost[hits], sides)
 
 
 @kernel

@@ -53,11 +53,6 @@ class Rect(NamedTuple):
     east: int
     north: int
 
-    @property
-    def cells(self) -> int:
-        """How many cells it has."""
-        return (self.east - self.west) * (self.north - self.south)
-
     def cut_at(self, axis: int, cut: int) -> tuple[Rect, Rect]:
         """Cut it in two."""
         if axis == COLUMNS:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.partition.digest import BUCKETS, Digest, TextUnits
+from nearcast.partition.digest import BUCKETS, Digest, TextUnits, add_hits
 from nearcast.partition.plan import TextMap
 
 
@@ -42,33 +42,10 @@ def cells_and_maps(layout: Layout, units: TextUnits) -> tuple[Int32s, list[TextM
 def loads_of(layout: Layout, digest: Digest, workers: int) -> Floats:
     """Give the load of each worker, in nanoseconds for the messages of the digest."""
     loads = np.zeros(workers)
-    _add_hits(
-        layout.cells, layout.owners, digest.message, digest.column, digest.row, digest.unit,
-        digest.cost, digest.message_ns, loads,
-    )  # fmt: skip
+    worker = layout.owners[layout.cells[digest.row, digest.column], digest.unit]
+    add_hits(digest.message, worker, digest.cost, digest.message_ns, loads)
     _add_rows(layout.cells, layout.owners, digest.spans, digest.row_unit, digest.row_ns, loads)
     return loads
-
-
-@kernel
-def _add_hits(
-    cells: Int32s,
-    owners: Int32s,
-    message: Int32s,
-    column: Int32s,
-    row: Int32s,
-    unit: Int32s,
-    cost: Floats,
-    message_ns: float,
-    loads: Floats,
-) -> None:
-    last = np.full(len(loads), -1, np.int64)
-    for hit in range(len(message)):
-        worker = owners[cells[row[hit], column[hit]], unit[hit]]
-        loads[worker] += cost[hit]
-        if last[worker] != message[hit]:
-            last[worker] = message[hit]
-            loads[worker] += message_ns
 
 
 @kernel

@@ -32,8 +32,8 @@ class Weights(NamedTuple):
     row: float
     hits: float
 
-    def load(self, messages: float, rows: float, cost: float) -> float:
-        """The load of a node or a partition."""
+    def load(self, messages: Any, rows: Any, cost: Any) -> Any:
+        """The load of a node or a partition, or of several, as arrays."""
         return (
             self.pairs * messages * rows
             + self.message * messages
@@ -57,16 +57,12 @@ def members_of(
 ) -> Members:
     """Put nodes one behind the other."""
     return Members(
-        _starts(messages),
+        starts_of(len(each) for each in messages),
         np.concatenate([np.empty(0, np.int32), *messages]),
-        _starts(rows),
+        starts_of(len(each) for each in rows),
         np.concatenate([np.empty(0, np.int64), *rows]),
         np.array(costs, np.float64),
     )
-
-
-def _starts(lists: Sequence[npt.NDArray[np.integer]]) -> Int64s:
-    return starts_of([len(each) for each in lists])
 
 
 def merge(
@@ -77,12 +73,7 @@ def merge(
     `messages` and `rows` are how many there are in all.
     """
     counts = np.diff(members.message_starts), np.diff(members.row_starts)
-    loads = (
-        weights.pairs * counts[0] * counts[1]
-        + weights.message * counts[0]
-        + weights.row * counts[1]
-        + weights.hits * members.costs
-    )
+    loads = weights.load(*counts, members.costs)
     words = -(-workers // 64)
     return _merged(
         np.argsort(-loads, kind="stable"), members, weights, workers,

@@ -51,11 +51,6 @@ def worker_of(arrays: PlanArrays, code: int, term: np.uint64) -> int:
     )
 
 
-def owner_of(plan: Plan, cell: int, key: int) -> int:
-    """Give the worker that has a key in a cell, for a plan by place and text."""
-    return int(owners_of(plan, np.array([cell], np.int32), np.array([key], np.uint64))[0])
-
-
 def owners_of(plan: Plan, cells: Int32s, keys: Terms) -> Int32s:
     """Give the worker of each key in each cell, for a plan by place and text."""
     return _owners_of(plan.arrays, cells, keys)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.lists import picked, starts_of
-from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Unsubscribe
 from nearcast.geo import Bounds
 from nearcast.partition.tables import Terms
 from nearcast.text import DEFAULT, Analyser, parse_query
+from nearcast.text.columns import hash_terms
 
 HELD_OUT = 0.2
 """The share of the messages that plans are scored on and not made from."""
@@ -276,9 +275,4 @@ class _HistoryReader:
         return SampleMessages(*self._messages.columns(self._hashes()))
 
     def _hashes(self) -> Terms:
-        encoded = [term.encode() for term in self._numbers]
-        offsets = np.fromiter(chain([0], map(len, encoded)), np.int64).cumsum()
-        data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
-        hashes = np.empty((len(encoded), 2), np.uint64)
-        hash_strings(data, offsets, hashes)
-        return hashes[:, 0].copy()
+        return hash_terms([*self._numbers])

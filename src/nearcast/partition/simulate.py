@@ -33,7 +33,7 @@ from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages, route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows
-from nearcast.partition.tables import Terms
+from nearcast.partition.tables import Terms, places_in
 from nearcast.partition.wanted import WantedKeys
 from nearcast.partition.wanted_kernels import Words
 
@@ -93,10 +93,7 @@ def population_of(
     """Number the terms of rows, and find them again in messages."""
     sorted_hashes, number = np.unique(rows.terms, return_inverse=True)
     last = len(sorted_hashes) - 1
-    place = np.searchsorted(sorted_hashes, messages.terms)
-    known = np.zeros(len(place), np.bool_)
-    inside = place <= last
-    known[inside] = sorted_hashes[place[inside]] == messages.terms[inside]
+    place, known = places_in(sorted_hashes, messages.terms)
     return SimulatedPopulation(
         rows,
         messages,
@@ -105,16 +102,6 @@ def population_of(
         (last - number.reshape(-1)).astype(np.int32),
         np.where(known, last - place, -1).astype(np.int32),
     )
-
-
-def simulate(
-    plan: Plan, population: SimulatedPopulation, wanted: bool = True, costs: WorkCosts = MEASURED
-) -> PlanSimulation:
-    """Route a population and messages by a plan and count the work of each worker.
-
-    With `wanted` messages go only where a term of theirs is wanted (H2 of PS2Stream).
-    """
-    return Simulator(population, costs).run(plan, wanted)
 
 
 class Simulator:
@@ -307,11 +294,9 @@ def _check_size(pairs: int) -> None:
 
 def _frequencies(plan: Plan, hashes: Terms) -> Int64s:
     """In how many messages each term occurs, by the plan."""
-    place = np.minimum(np.searchsorted(plan.order_terms, hashes), max(len(plan.order_terms) - 1, 0))
+    place, known = places_in(plan.order_terms, hashes)
     counts = np.zeros(len(hashes), np.int64)
-    if len(plan.order_terms):
-        known = plan.order_terms[place] == hashes
-        counts[known] = plan.order_counts[place[known]]
+    counts[known] = plan.order_counts[place[known]]
     return counts
 
 

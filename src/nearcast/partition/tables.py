@@ -29,6 +29,12 @@ def no_counts() -> Int64s:
     return np.empty(0, np.int64)
 
 
+def places_in(known: Terms, terms: Terms) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """The places of terms among sorted ones, and which of them are there."""
+    place = np.minimum(np.searchsorted(known, terms), max(len(known) - 1, 0))
+    return place, known[place] == terms if len(known) else np.zeros(len(terms), np.bool_)
+
+
 def table_size(count: int) -> int:
     """Give the number of slots for that many terms."""
     return 1 << max(2 * count - 1, 1).bit_length()

@@ -15,7 +15,7 @@ from nearcast.partition import keys
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.sample import Sample, frequent_terms
-from nearcast.partition.tables import Terms
+from nearcast.partition.tables import Terms, places_in
 
 _SLACK = 1.05
 _ROUNDS = 8
@@ -51,8 +51,7 @@ def term_loads(sample: Sample) -> TermLoads:
     )
     messages = sample.messages
     number = np.repeat(np.arange(messages.size, dtype=np.int32), np.diff(messages.starts))
-    place = np.minimum(np.searchsorted(known, messages.terms), max(len(known) - 1, 0))
-    hit = known[place] == messages.terms if len(known) else np.zeros(len(place), np.bool_)
+    place, hit = places_in(known, messages.terms)
     place, number = place[hit], number[hit]
     counts = np.bincount(place, minlength=len(known))
     used = counts > 0

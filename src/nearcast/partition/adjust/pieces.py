@@ -61,7 +61,7 @@ def pieces_of(plan: Plan, recent: RecentWork) -> Pieces:
     row_pieces: Int32s = place[code].astype(np.int32)
     hit_piece = place[hit_code]
     count = len(codes)
-    row_starts = _starts(np.bincount(number, minlength=len(recent.boxes)))
+    row_starts = starts_of(np.bincount(number, minlength=len(recent.boxes)))
     piece_starts, piece_rows = _turned(row_starts, row_pieces, count)
     messages = _distinct(hit_piece, recent.hit_message, count)
     hits = sums(hit_piece, recent.hit_cost, count)
@@ -77,10 +77,6 @@ def pieces_of(plan: Plan, recent: RecentWork) -> Pieces:
         piece_starts=piece_starts,
         piece_rows=piece_rows,
     )
-
-
-def _starts(counts: npt.NDArray[np.integer]) -> Int64s:
-    return starts_of(counts)
 
 
 def _distinct(pieces: npt.NDArray[np.integer], messages: Int32s, count: int) -> Floats:

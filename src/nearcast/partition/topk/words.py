@@ -19,7 +19,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.partition.tables import Terms
+from nearcast.partition.tables import Terms, places_in
 from nearcast.partition.text_map import TextMap
 
 BUCKETS = 1024
@@ -42,8 +42,8 @@ class TermUnits(NamedTuple):
         bucket = len(self.terms) + (terms % np.uint64(self.buckets)).astype(np.int64)
         if not len(self.terms):
             return bucket.astype(np.int32)
-        place = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
-        return np.where(self.terms[place] == terms, self.rank[place], bucket).astype(np.int32)
+        place, known = places_in(self.terms, terms)
+        return np.where(known, self.rank[place], bucket).astype(np.int32)
 
     def mapped(self, parts: Int32s) -> TextMap:
         """Give the map that deals units out to parts."""
