@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,7 @@ from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.packed import ReadInput
 from nearcast.spark.readers.slices import EventFile
+from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
@@ -157,7 +159,7 @@ def take_through_crashes(
 class Weighing:
     """Runs tasks here; how much those that rank had to do is what it is told, not what it took."""
 
-    def __init__(self, load: Callable[[TaskReport], float]) -> None:
+    def __init__(self, load: Callable[[WorkerReport], float]) -> None:
         self._inner, self._load = InlineRunner(), load
         self.tasks = self._inner.tasks
 
@@ -169,7 +171,8 @@ class Weighing:
         """Run it."""
         reports = self._inner.run(work, plan)
         for report in reports:
-            report.cpu_s = self._load(report) if report.ranked else 0.0
+            load = self._load(report.work) if report.ranked else 0.0
+            report.work = replace(report.work, load=load)
         return reports
 
 
@@ -194,7 +197,7 @@ class Twice:
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run it, and run it again."""
         first, second = (self._inner.run(work, plan) for _ in range(2))
-        assert [each.updates for each in first] == [each.updates for each in second]
+        assert [each.work.updates for each in first] == [each.work.updates for each in second]
         return second
 
 

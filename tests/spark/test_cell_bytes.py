@@ -1,4 +1,4 @@
-"""What each cell has is counted as events come, and found again after a stop."""
+"""What subscriptions take in each cell is added up as they come and go, and found after a stop."""
 
 from __future__ import annotations
 
@@ -9,51 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast.engine.matching import ScannedMessages
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
-from nearcast.events import Message, Publish, event_from_json
-from nearcast.partition.grid import Grid, cells_of
-from nearcast.spark.driver import census
-from nearcast.spark.driver.census import Census, read_census
+from nearcast.events import event_from_json
+from nearcast.partition.grid import cells_of
+from nearcast.spark.driver.placing import keyed
 from small_pipeline import Small, churn, write_events
 
 
-def counted(grid: Grid, boxes: list[Any]) -> Any:
-    _, cells = cells_of(grid, np.array(boxes, np.float64).reshape(-1, 4))
-    return np.bincount(cells, minlength=grid.cells).tolist()
-
-
-def boxes_of(message: Message) -> list[Any]:
-    if message.region is not None:
-        return list(message.region.bounds())
-    assert message.point is not None
-    return [(*message.point, *message.point)]
-
-
 @pytest.mark.parametrize("partitioner", ["space-kd", "hybrid", "text-frequency"])
-def test_counts_are_those_of_what_there_is(
+def test_sums_are_those_of_what_there_is(
     tmp_path: Path, partitioner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages since the plan; one row for each conjunct and box of what stands."""
+    """Each row of a subscription counts where it meets a cell, with all bytes of its texts."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(census, "_EVERY_S", 0.0)
     log = churn(120, seed=7)
     paths = write_events(tmp_path / "in", log, files=4, group=10)
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3
-    lasting = ScannedMessages()
-    scan = Scan(Settings(), active=lasting)
-    points: list[Any] = []
+    scan = Scan(Settings())
     for fields in log:
-        event = event_from_json(fields)
         try:
-            scan.apply(event)
+            scan.apply(event_from_json(fields))
         except NearcastError:
             continue
-        if isinstance(event, Publish):
-            points += boxes_of(event.message)
     for batch, path in enumerate(paths):
         feed = small.open()  # as a new process would, each time
         small.take(feed, batch, [path])
@@ -62,23 +42,21 @@ def test_counts_are_those_of_what_there_is(
     idle.write_text(json.dumps({"op": "publish", "id": "idle", "text": "x", "point": [0, 0]}))
     feed = small.open()
     small.take(feed, len(paths), [str(idle)])
-    points.append((0, 0, 0, 0))
-    found = feed.pipeline.history.census
-    assert isinstance(found, Census)
-    rows = [
+    history = feed.pipeline.history
+    plan, found = history.plan, history.cell_bytes
+    assert plan is not None
+    assert found is not None
+    _, rows = keyed(plan, history.registrar.definitions(history.booleans))
+    numbers, cells = cells_of(plan.grid, rows.boxes)
+    held = np.bincount(cells, rows.bytes[numbers], minlength=plan.grid.cells)
+    assert found.tolist() == held.tolist()
+    boxes: list[Any] = [
         tuple(bounds)
         for each in scan.subscriptions()
         if each.region is not None
         for bounds in each.region.bounds()
         for _ in range(1 + (each.query or "").count(" OR "))
     ]
-    assert found.rows.tolist() == counted(found.grid, rows)
-    assert found.messages.tolist() == counted(found.grid, points)
-    active = [box for each in lasting._messages.values() for box in boxes_of(each.message)]
-    assert found.active.tolist() == counted(found.grid, active)
-    assert sum(found.active) > 0
-    assert ((found.bytes > 64 * found.rows) == (found.rows > 0)).all()
-    written = read_census(feed.pipeline.state)
-    assert written is not None
-    assert written["rows"] == found.rows[written["cells"]].tolist()
-    assert sum(written["messages"]) == found.messages.sum()
+    _, cells = cells_of(plan.grid, np.array(boxes, np.float64).reshape(-1, 4))
+    standing = np.bincount(cells, minlength=plan.grid.cells)
+    assert ((found > 64 * standing) == (standing > 0)).all()

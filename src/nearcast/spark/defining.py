@@ -18,8 +18,7 @@ from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.slots import FIRST_FACTOR, FIRST_SEED, mixed
 from nearcast.arrays.types import Bits, Bools, Bytes, Floats, Int64s
 from nearcast.geo.polygon_columns import PolygonColumn
-from nearcast.spark.entries import hash_lists
-from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists
+from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists, hash_lists
 from nearcast.spark.shaped import spread_lists
 from nearcast.text.bulk import TERM, BulkQueries
 from nearcast.text.columns import Hashes

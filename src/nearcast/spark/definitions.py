@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.operations import BEGUN, begins
-from nearcast.spark.shaped import hulls_in
+from nearcast.spark.operations import BEGUN, begins, boxes_in
 
 _PLACED = ["owner", "box"]
 
@@ -46,7 +45,7 @@ class Definitions:
             self._where = np.concatenate([self._where, np.zeros(more, np.int64)])
             self._boxes = np.concatenate([self._boxes, np.full((more, 4), np.nan)])
         self._where[owners] = (len(self._begun) << 32) + rows
-        self._boxes[owners] = hulls_in(begun)
+        self._boxes[owners] = boxes_in(begun)
         self._begun.append(log)
 
     def settle(self, pieces: int, log: pa.Table) -> None:

@@ -11,10 +11,10 @@ from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo import Box, Circle, Region, region_to_json
 from nearcast.spark.asking import asks_of, body_text, encoded
 from nearcast.spark.batch import EventBatch
-from nearcast.spark.operations import EVERYONE, LOG, OTHER, PLAIN, ROUND, fixed_lists
+from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists, hash_lists
 from nearcast.spark.shaped import hull
 from nearcast.text import Analyser
-from nearcast.text.columns import HashedTexts, Hashes, hash_texts
+from nearcast.text.columns import HashedTexts, hash_texts
 
 
 def definition_of(known: dict[str, Any], region: Region) -> dict[str, Any]:
@@ -81,28 +81,3 @@ def with_everyone(texts: HashedTexts) -> HashedTexts:
     starts, hashes = texts
     more = np.arange(len(starts), dtype=np.int64)
     return HashedTexts(starts + more, np.insert(hashes, starts[:-1], EVERYONE))
-
-
-def hash_lists(starts: Int64s, hashes: Hashes) -> pa.ListArray:
-    """The hashes of texts as a column."""
-    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(hashes))
-
-
-def completed_log(columns: dict[str, Any], count: int) -> pa.Table:
-    """Columns of a log, with nulls for those that are not given."""
-    return completed_table(columns, count, LOG)
-
-
-def completed_table(columns: dict[str, Any], count: int, schema: pa.Schema) -> pa.Table:
-    """Columns of a schema, with nulls for those that are not given."""
-    arrays = [
-        _as_arrow(columns[field.name], field.type)
-        if field.name in columns
-        else pa.nulls(count, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _as_arrow(values: Any, kind: pa.DataType) -> Any:
-    return pa.array(values, kind) if isinstance(values, np.ndarray | list) else values

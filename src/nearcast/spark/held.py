@@ -21,10 +21,10 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.table import Rows
-from nearcast.spark.asking import has_shape
 from nearcast.spark.names import Names
-from nearcast.spark.operations import BegunSubscriptions, boxes_in
+from nearcast.spark.operations import BegunSubscriptions
 from nearcast.spark.shard_terms import ShardTerms
+from nearcast.spark.workers.messages import messages_in
 
 _MOST = 1 << 62
 _CANCELLED = -1
@@ -136,31 +136,24 @@ class ActiveMessages:
                 column.replace(column.array[old].copy())
 
     def _add(self, lasting: pa.Table, terms: ShardTerms) -> None:
-        boxes = boxes_in(lasting)
-        which = np.arange(len(boxes))
-        crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
-        if len(crossing):
-            which = np.sort(np.concatenate([which, crossing]))
-            boxes = boxes[which]
-            west = np.flatnonzero(which[1:] == which[:-1])
-            boxes[west, 2], boxes[west + 1, 0] = 180.0, -180.0
-            lasting = lasting.take(pa.array(which)).combine_chunks()
-        lists = lasting["terms"].combine_chunks()
-        starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-        numbers = terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]], kept=False)
-        texts = MessageTerms(starts - starts[0], numbers)
-        slots = self._store.add(texts, boxes, lasting["end"].to_numpy().copy())
+        batch = messages_in(lasting)
+        messages, number = batch.messages, batch.messages.number
+        numbers = terms.numbers_of(messages.texts.hashes, kept=False)
+        texts = MessageTerms(messages.texts.starts, numbers)
+        slots = self._store.add(texts, messages.boxes, lasting["end"].to_numpy()[number])
         more = self._store.slots - self._seq.size
         if more > 0:
             for column in (self._seq, self._gone, self._shaped):
                 column.lengthen(more)
             self._gone.array[-more:] = _MOST
-        self._seq.array[slots] = lasting["seq"].to_numpy()
+        self._seq.array[slots] = messages.seq[number]
         self._gone.array[slots] = _MOST
-        self._names.put(slots, lasting["id"].combine_chunks())
-        bodies = pc.fill_null(lasting["body"].combine_chunks(), "")
+        ids, bodies = batch.ids, pc.fill_null(batch.bodies, "")
+        if len(number) > len(ids):
+            ids, bodies = ids.take(pa.array(number)), bodies.take(pa.array(number))
+        self._names.put(slots, ids)
         self._bodies.put(slots, bodies)
-        self._shaped.array[slots] = [has_shape(body) for body in bodies.to_pylist()]
+        self._shaped.array[slots] = batch.shaped[number]
 
     def changes(self, part: slice = slice(None)) -> BegunSubscriptions:
         """Some of the changes that the last step asked about."""

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.types import Bools
-from nearcast.spark.entries import completed_table
-from nearcast.spark.operations import LOG, OTHER
+from nearcast.spark.operations import LOG, OTHER, completed
 
 _KEPT = ("id", "query", "ops", "meta", "until", "seq", "owner")
 _PLACED = ("kind", "box", "circle")
@@ -57,7 +56,7 @@ def _with_region(known: pa.Table, places: pa.Table, make: Any) -> pa.Table:
         columns["asks"] = pc.binary_join_element_wise(
             queries, ',"region":', places["region"], "}", ""
         )
-    return completed_table(columns, len(known), LOG)
+    return completed(columns, LOG, len(known))
 
 
 def _flat(table: pa.Table) -> dict[str, Any]:

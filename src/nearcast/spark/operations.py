@@ -15,12 +15,16 @@ asked by a *change*; see `placing`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from nearcast.arrays.types import Int64s
+from nearcast.text.columns import Hashes
 
 PLAIN = 0
 """Begins: one conjunct without NOT, and one plain box."""
@@ -139,18 +143,19 @@ def of_kind(operations: pa.Table, kind: int) -> pa.Table:
 
 
 def boxes_in(operations: pa.Table) -> npt.NDArray[np.float64]:
-    """The boxes of operations that all have one, as an array of one's own."""
-    return _fixed(operations, "box", 4)
+    """The boxes of operations, as an array of one's own; NaN for those without one."""
+    return numbers_in(operations, "box")
 
 
-def circles_in(operations: pa.Table) -> npt.NDArray[np.float64]:
-    """The circles of operations that all have one, as an array of one's own."""
-    return _fixed(operations, "circle", 3)
-
-
-def _fixed(operations: pa.Table, name: str, width: int) -> npt.NDArray[np.float64]:
-    flat = operations[name].combine_chunks().flatten().to_numpy()
-    return np.array(flat, np.float64).reshape(-1, width)
+def numbers_in(table: pa.Table, name: str) -> npt.NDArray[np.float64]:
+    """The rows of a column that `fixed_lists` gives, as an array of one's own."""
+    column = _whole(table[name])
+    flat, width = column.flatten().to_numpy(), column.type.list_size
+    if not column.null_count:
+        return np.array(flat, np.float64).reshape(-1, width)
+    rows = np.full((len(column), width), np.nan)
+    rows[column.is_valid().to_numpy(zero_copy_only=False)] = flat.reshape(-1, width)
+    return rows
 
 
 def fixed_lists(rows: npt.NDArray[np.float64]) -> pa.FixedSizeListArray:
@@ -159,6 +164,25 @@ def fixed_lists(rows: npt.NDArray[np.float64]) -> pa.FixedSizeListArray:
     missing = pa.array(np.isnan(rows[:, 0])) if np.isnan(rows[:, :1]).any() else None
     flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, width, mask=missing)
+
+
+def hash_lists(starts: Int64s, hashes: Hashes) -> pa.ListArray:
+    """The hashes of texts as a column."""
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(hashes))
+
+
+def lists_in(column: pa.ListArray | pa.ChunkedArray) -> tuple[Int64s, Any]:
+    """Where the lists of a column start, and all that they have: an array, or a column of lists."""
+    lists = _whole(column)
+    starts = np.asarray(lists.offsets.to_numpy(), np.int64) if len(lists) else np.zeros(1, np.int64)
+    values = lists.values.slice(starts[0], starts[-1] - starts[0])
+    return starts - starts[0], values if pa.types.is_list(values.type) else values.to_numpy()
+
+
+def _whole(column: Any) -> Any:
+    """A column as one array."""
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.array([], found.type) if isinstance(found, pa.ChunkedArray) else found  # of nothing
 
 
 def begun_in(log: pa.Table) -> pa.Table:
@@ -193,11 +217,20 @@ def unranked(log: pa.Table) -> pa.Table:
     return log.filter(pa.array(~ranked)) if ranked.any() else log
 
 
-def completed(operations: pa.Table, schema: pa.Schema = OPERATIONS) -> pa.Table:
-    """Give operations the columns that they lack, as nulls, and no others."""
-    names = operations.column_names
+def completed(
+    given: pa.Table | Mapping[str, Any], schema: pa.Schema = OPERATIONS, count: int | None = None
+) -> pa.Table:
+    """Give operations, or columns of `count` of them, those that they lack, and no others."""
+    table = isinstance(given, pa.Table)
+    names, size = (given.column_names, len(given)) if table else (given, count)
     columns = [
-        operations[field.name] if field.name in names else pa.nulls(len(operations), field.type)
+        _as_arrow(given[field.name], field.type)
+        if field.name in names
+        else pa.nulls(size, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _as_arrow(values: Any, kind: pa.DataType) -> Any:
+    return pa.array(values, kind) if isinstance(values, np.ndarray | list) else values

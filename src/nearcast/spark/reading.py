@@ -24,14 +24,16 @@ from nearcast.partition.prepare import evenly
 from nearcast.spark.asking import encoded, mask_of, needs_asking
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.defining import SimplePlaces, defined
-from nearcast.spark.entries import (
-    completed_table,
-    definition_of,
-    hash_lists,
-    messages_columns,
-)
+from nearcast.spark.entries import definition_of, messages_columns
 from nearcast.spark.io.files import Files
-from nearcast.spark.operations import EVERYONE, OTHER, ROUND, fixed_lists
+from nearcast.spark.operations import (
+    EVERYONE,
+    OTHER,
+    ROUND,
+    completed,
+    fixed_lists,
+    hash_lists,
+)
 from nearcast.spark.packed import (
     DEFINED,
     ERRORS,
@@ -114,7 +116,7 @@ def pack_events(
 
 
 def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    return completed_table(columns, len(columns["row"]), schema)
+    return completed(columns, schema, len(columns["row"]))
 
 
 def _boxes_of(batch: EventBatch) -> Floats:

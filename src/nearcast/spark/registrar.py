@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.events import Subscription
 from nearcast.events.log import decode_json
@@ -29,16 +29,19 @@ from nearcast.geo import region_from_json
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.deciding import FINE, NO_OWNER, NOTHING, Records
 from nearcast.spark.definitions import Definitions
-from nearcast.spark.entries import completed_log, with_times
+from nearcast.spark.entries import with_times
 from nearcast.spark.ledger import Ledger
 from nearcast.spark.moving import moved_log
 from nearcast.spark.operations import (
     END,
     GONE,
     LASTING,
+    LOG,
     REPLACING,
     WITHDRAWN,
     BegunSubscriptions,
+    completed,
+    numbers_in,
 )
 from nearcast.spark.packed import StepEvents
 from nearcast.spark.reading import lasting_messages, pack_events, texts_of
@@ -196,7 +199,7 @@ class Registrar:
             kinds = np.full(len(ending), WITHDRAWN, np.int8)
             withdrawn = {"kind": kinds, "seq": rows["seq"][ending], "old": rows["old"][ending]}
             withdrawn["owner"] = np.full(len(ending), NO_OWNER, np.int32)
-            parts.append(completed_log(withdrawn, len(ending)))
+            parts.append(completed(withdrawn, LOG, len(ending)))
         return parts
 
     def _moves_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
@@ -209,7 +212,7 @@ class Registrar:
     def _shifts_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
         """Top-k subscriptions that move to a point, or to a region, or both."""
         known = self._moving(rows["begins"][some], rows["ends"][some])
-        points = _points(places)
+        points = numbers_in(places, "point")  # NaN for those that move to a region alone
         regions = places["region"].combine_chunks()
         if known["definition"].null_count == len(known) == regions.null_count:
             return [_begun_log(rows, pa.table(shifted_log(points, known)), some)]
@@ -245,23 +248,13 @@ class Registrar:
         if len(due):
             by_time = np.arange(len(where)) >= len(ends)
             columns["end"] = pa.array(rows["time"][where], mask=~by_time)
-        return completed_log(columns, len(where))
+        return completed(columns, LOG, len(where))
 
 
 def _taken(table: pa.Table, rows: Int64s, wanted: npt.NDArray[np.bool_]) -> Any:
     """The part of a table whose rows are wanted, and these rows."""
     some = wanted[rows]
     return (table, rows) if some.all() else (table.filter(pa.array(some)), rows[some])
-
-
-def _points(places: pa.Table) -> Floats:
-    """Where subscriptions move to, NaN for those that move to a region alone."""
-    column = places["point"].combine_chunks()
-    points = np.full((len(column), 2), np.nan)
-    points[column.is_valid().to_numpy(zero_copy_only=False)] = (
-        column.flatten().to_numpy().reshape(-1, 2)
-    )
-    return points
 
 
 def _decided(rows: Records, some: Int64s) -> dict[str, Any]:
@@ -277,7 +270,7 @@ def _decided(rows: Records, some: Int64s) -> dict[str, Any]:
 def _begun_log(rows: Records, known: pa.Table, some: Int64s) -> pa.Table:
     """The log of subscriptions that begin with some rows."""
     columns = {name: known[name] for name in known.column_names}
-    return completed_log(columns | _decided(rows, some), len(some))
+    return completed(columns | _decided(rows, some), LOG, len(some))
 
 
 def _messages_of(kind: int, rows: Records, some: Int64s, known: pa.Table) -> pa.Table:
@@ -287,7 +280,7 @@ def _messages_of(kind: int, rows: Records, some: Int64s, known: pa.Table) -> pa.
     bodies = with_times(known["body"].combine_chunks(), rows["at"][some], times)
     columns |= {"kind": np.full(len(some), kind, np.int8), "seq": rows["seq"][some]}
     columns |= {"owner": np.full(len(some), NO_OWNER, np.int32), "body": bodies}
-    return completed_log(columns | {"at": times, "end": rows["until"][some]}, len(some))
+    return completed(columns | {"at": times, "end": rows["until"][some]}, LOG, len(some))
 
 
 def _with(table: pa.Table, name: str, column: pa.Array) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.events.log import decode_json
 from nearcast.geo import Bounds, region_from_json
+from nearcast.spark.operations import boxes_in, lists_in
 from nearcast.text.columns import Hashes
 
 _AROUND = 360.0  # degrees
@@ -41,23 +42,12 @@ def hull(bounds: tuple[Bounds, ...]) -> Bounds:
     return min(west), min(south), max(east), max(north)
 
 
-def hulls_in(begun: pa.Table) -> Floats:
-    """The boxes around subscriptions, NaN where a log of an earlier version does not say."""
-    boxes = np.full((len(begun), 4), np.nan)
-    column = begun["box"].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else column
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    boxes[known] = column.flatten().to_numpy().reshape(-1, 4)
-    return boxes
-
-
 def shaped_in(others: pa.Table) -> Shaped:
     """Take subscriptions apart that are of the kind OTHER."""
     others = others.combine_chunks()
-    starts, inner = _parts(others["required"].combine_chunks())
-    term_starts, terms = _parts(inner)
-    boxes = hulls_in(others)
+    starts, conjuncts_of = lists_in(others["required"])
+    term_starts, terms = lists_in(conjuncts_of)
+    boxes = boxes_in(others)
     single = boxes[:, 2] - boxes[:, 0] < _AROUND  # else there may be two, or NaN: none is known
     counts = np.diff(starts)
     number = np.repeat(np.arange(len(others), dtype=np.int32), counts)
@@ -73,7 +63,7 @@ def shaped_in(others: pa.Table) -> Shaped:
     return Shaped(
         starts,
         term_starts,
-        terms.to_numpy(),
+        terms,
         np.concatenate(numbers),
         np.concatenate(conjuncts).astype(np.int64),
         np.concatenate(found),
@@ -88,13 +78,3 @@ def spread_lists(rows: npt.NDArray[np.intp], starts: Int64s, values: Hashes, cou
     missing[rows] = False
     offsets = np.cumsum(ends, dtype=np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=pa.array(missing))
-
-
-def _parts(lists: Any) -> tuple[Int64s, Any]:
-    """Where each list starts, and what all of them hold."""
-    if isinstance(lists, pa.ChunkedArray):  # of nothing
-        lists = pa.array([], lists.type)
-    starts = lists.offsets.to_numpy().astype(np.int64)
-    if not len(lists):
-        starts = np.zeros(1, np.int64)
-    return starts - starts[0], lists.values.slice(starts[0], starts[-1] - starts[0])

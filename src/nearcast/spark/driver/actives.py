@@ -7,9 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
-from nearcast.spark.entries import hash_lists, with_everyone
-from nearcast.spark.operations import LASTING, LOG, WITHDRAWN, boxes_in, of_kind
-from nearcast.spark.workers.messages import cut_in_two
+from nearcast.spark.entries import with_everyone
+from nearcast.spark.operations import LASTING, LOG, WITHDRAWN, hash_lists, lists_in, of_kind
 from nearcast.text.columns import HashedTexts
 
 _MOST_PIECES = 64
@@ -59,10 +58,6 @@ class Actives:
         order = np.argsort(numbers, kind="stable")
         return known.take(pa.array(order[np.searchsorted(numbers[order], seqs)]))
 
-    def boxes(self, now: float) -> Floats:
-        """The boxes of active messages; a message across the antimeridian has two."""
-        return cut_in_two(boxes_in(self.at(now)))
-
     def _going_on(self, now: float) -> npt.NDArray[np.bool_]:
         going_on: npt.NDArray[np.bool_] = np.concatenate(self._ends) > now
         return going_on
@@ -83,9 +78,6 @@ class Actives:
 
 def _with_everyone(lasting: pa.Table) -> pa.Table:
     """Give messages of an earlier release the term that every message has."""
-    lists = lasting["terms"].combine_chunks()
-    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-    hashes = lists.values.to_numpy()[starts[0] : starts[-1]]
-    terms = hash_lists(*with_everyone(HashedTexts(starts - starts[0], hashes)))
+    terms = hash_lists(*with_everyone(HashedTexts(*lists_in(lasting["terms"]))))
     place = lasting.schema.get_field_index("terms")
     return lasting.set_column(place, "terms", terms)

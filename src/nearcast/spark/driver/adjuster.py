@@ -13,13 +13,11 @@ import pyarrow as pa
 from nearcast.partition.adjust.versions import differing
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
-from nearcast.partition.sample import SampleMessages
 from nearcast.spark.driver.adjusting import Allowance, Pace, PlanTransition
 from nearcast.spark.driver.balancing import Balancer
 from nearcast.spark.driver.carrying import Carried
 from nearcast.spark.driver.history import History
-from nearcast.spark.driver.loads import LoadCounters
-from nearcast.spark.operations import boxes_in
+from nearcast.spark.driver.loads import LoadCounters, messages_in
 from nearcast.spark.packed import StepEvents
 from nearcast.spark.reports.report import Advice, Moved, WorkerReport
 from nearcast.spark.workers.messages import cut_in_two
@@ -61,7 +59,7 @@ class Adjuster:
         self._pace.begin()
         self._hear()
         messages = self._loads.messages_by_cell(history.plan)
-        after = self._way.next_version(history.plan, history.census, messages, self._pace.bytes)
+        after = self._way.next_version(history.plan, history.cell_bytes, messages, self._pace.bytes)
         if after is None:
             return None
         started = time.thread_time()
@@ -89,18 +87,17 @@ class Adjuster:
 
         What was carried is not counted: it is a single effort that belongs to no cell.
         """
-        plan, census = self._history.plan, self._history.census
+        plan = self._history.plan
         carried, self._carried = self._carried, []
         self._pace.end(bool(carried))
         if carried:
             workers = [
                 replace(one, operations=one.operations - carried[one.worker]) for one in workers
             ]
-        if plan is None or census is None:
+        if plan is None or plan.kind != "grid":
             return
         boxes = cut_in_two(events.places[messages])
-        census.came(boxes)
-        self._loads.observe(plan, time.time(), workers, boxes, _messages_in(events.sample))
+        self._loads.observe(plan, time.time(), workers, boxes, messages_in(events.sample))
         self._loads.write()
 
     def advice(self) -> Advice | None:
@@ -132,10 +129,3 @@ class Adjuster:
         live = self._history.booleans
         some = live[evenly(len(live), most)]
         return self._history.registrar.known.kept(some), len(live)
-
-
-def _messages_in(sample: pa.Table) -> SampleMessages:
-    lists = sample["terms"].combine_chunks()
-    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-    terms = lists.values.to_numpy()[starts[0] : starts[-1]]
-    return SampleMessages(boxes_in(sample), starts - starts[0], terms)

@@ -14,12 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearcast.arrays.types import Floats, Int32s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.pacing import TokenBucket
 from nearcast.partition.adjust.versions import differing, may_follow, towards
 from nearcast.partition.plan import Plan
-from nearcast.spark.driver.census import Census
 from nearcast.spark.driver.state import PipelineState
 
 BYTES_A_MINUTE = 64_000_000
@@ -108,18 +107,19 @@ class PlanTransition:
         self._state.forget_target()
 
     def next_version(
-        self, plan: Plan, census: Census | None, messages: Floats, at_once: float = np.inf
+        self, plan: Plan, cell_bytes: Int64s | None, messages: Floats, at_once: float = np.inf
     ) -> Plan | None:
         """The version that takes over with the next step; None if nothing changes.
 
-        `messages` are recent counts by cell; about `at_once` bytes are carried with one step.
+        `messages` are recent counts by cell, `cell_bytes` what is held for each; about `at_once`
+        bytes are carried with one step.
         """
         target = self.target(plan)
         if target is None:
             return None
         cells = differing(plan, target)
-        if census is not None:  # the cells with the most load for their bytes first
-            sizes = np.maximum(census.bytes[cells], _CELL_BYTES)
+        if cell_bytes is not None:  # the cells with the most load for their bytes first
+            sizes = np.maximum(cell_bytes[cells], _CELL_BYTES)
             order = np.argsort(-messages[cells] / sizes, kind="stable")
             cells = cells[order][: self.allowance.affordable(sizes[order], at_once)]
             if not len(cells) and target.workers <= plan.workers:

@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.arrays.types import Int32s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.partition.adjust.versions import Meeting, differing, line_of, started
+from nearcast.partition.grid import weigh_cells
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.actives import Actives
 from nearcast.spark.driver.carrying import Carried, carry
-from nearcast.spark.driver.census import Census
 from nearcast.spark.driver.placing import (
     PlacedStep,
     past_messages,
@@ -46,6 +46,7 @@ from nearcast.spark.operations import (
     BegunSubscriptions,
     begins,
     begun_in,
+    boxes_in,
     completed,
     ended_in,
     of_kind,
@@ -111,7 +112,8 @@ class History:
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
         self.actives = Actives()
         self._gone = BEGUN.empty_table()  # and their definitions, because their numbers are reused
-        self.census: Census | None = None  # only of a plan with cells
+        self.cell_bytes: Int64s | None = None
+        """About how many bytes subscriptions take in each cell, of a plan with cells."""
         self._changes = BEGUN.empty_table()  # of the step that was placed last
         self.pending = state.pending()
         state.sweep()
@@ -394,9 +396,7 @@ class History:
         self.last = commit
         self._follow(log, LogStep(commit.step, key))
         self.actives.forget(self._now)
-        if self.census is not None:
-            self.census.change(self._changes)
-            self.census.write(self.state, lambda: self.actives.boxes(self._now))
+        self._weigh(self._changes)
 
     def adopt(self, plan: Plan) -> None:
         """Switch to another plan, and rebuild all shards from the current subscriptions."""
@@ -430,7 +430,7 @@ class History:
         else:
             # What ended with the last step stays in the routing table until the next step.
             placed = place_base(self.plan, unranked(everything), self._gone)
-        self._count(placed.changes)
+        self._weigh_anew(placed.changes)
         self.state.write_routed(line_of(self.plan), f"base-{number:09}", placed, self._gone)
         if number:
             self.state.write_definitions(number, everything)
@@ -438,20 +438,19 @@ class History:
         self.steps = [self.step]
         self.since_base = 0
 
-    def _count(self, *changes: pa.Table) -> None:
-        """Count rows in each cell again; counts of messages are kept if the plan is the same."""
-        plan, before = self.plan, self.census
-        if plan is None or plan.kind != "grid":
-            self.census = None
-            return
-        line = line_of(plan)
-        self.census = Census(plan.grid, line)
-        if before is None:
-            self.census.recall(self.state)
-        elif before.plan == line:
-            self.census.messages = before.messages
+    def _weigh_anew(self, *changes: pa.Table) -> None:
+        """Add up what subscriptions take in each cell of the plan, from nothing on."""
+        plan, self.cell_bytes = self.plan, None
+        if plan is not None and plan.kind == "grid":
+            self.cell_bytes = np.zeros(plan.grid.cells, np.int64)
         for change in changes:
-            self.census.change(change)
+            self._weigh(change)
+
+    def _weigh(self, changes: pa.Table) -> None:
+        """Add what rows take that begin, in each cell that they meet; subtract that of others."""
+        if self.plan is not None and self.cell_bytes is not None and len(changes):
+            sizes = changes["delta"].to_numpy().astype(np.int64) * changes["bytes"].to_numpy()
+            weigh_cells(self.plan.grid, boxes_in(changes), sizes, self.cell_bytes)
 
     def worth_rebasing(self) -> bool:
         """Whether the logs are as long as the base, or there are very many."""
@@ -481,7 +480,7 @@ class History:
         if all(self.state.has_routed(number, name) for name in names):
             if len(names) == 1:  # no log has the subscriptions that end right after the base
                 self._gone = self.state.read_gone(number, names[0])
-            self._count(*(self.state.read_changes(number, name) for name in names))
+            self._weigh_anew(*(self.state.read_changes(number, name) for name in names))
             return
         # The parts follow from the history: start from here instead of repairing each.
         self.adopt(started(self.plan, max(self.state.plans()) + 1))

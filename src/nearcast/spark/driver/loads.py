@@ -22,6 +22,8 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, joined_messages
 from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.state import PipelineState, packed
+from nearcast.spark.operations import boxes_in, fixed_lists, hash_lists, lists_in
+from nearcast.spark.packed import SAMPLE
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal
 
@@ -33,7 +35,6 @@ _MOST_S = 60.0  # older messages say little about what comes
 _EVERY_S = 5.0
 _HALF_LIFE_S = 30.0
 _LOADS, _RECENT = "loads.json", "recent.arrow"
-_MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa.uint64()))])
 
 
 class Measured(NamedTuple):
@@ -187,7 +188,8 @@ class LoadCounters:
         }
         self._state.files.write(_LOADS, seal(stored), durable=False)
         messages = _joined([some.messages for some in self._recent])
-        data = packed([_table(messages)], _MESSAGES)
+        columns = [fixed_lists(messages.boxes), hash_lists(messages.starts, messages.terms)]
+        data = packed([pa.Table.from_arrays(columns, schema=SAMPLE)], SAMPLE)
         self._state.files.write(_RECENT, data, durable=False)
 
 
@@ -196,7 +198,7 @@ def read_loads(state: PipelineState) -> Measured | None:
     try:
         stored: dict[str, Any] = unseal(state.files.read(_LOADS))
         with pa.ipc.open_file(state.files.map(_RECENT)) as reader:
-            messages = _messages(reader.read_all())
+            messages = messages_in(reader.read_all())
         counts = np.zeros(stored["cells"]["of"])
         counts[stored["cells"]["cell"]] = stored["cells"]["messages"]
         cells = Meter(len(counts))
@@ -212,22 +214,6 @@ def _joined(parts: Sequence[SampleMessages]) -> SampleMessages:
     return joined_messages([nothing, *parts])
 
 
-def _table(messages: SampleMessages) -> pa.Table:
-    lists = pa.ListArray.from_arrays(
-        pa.array(messages.starts.astype(np.int32)), pa.array(messages.terms)
-    )
-    boxes = pa.FixedSizeListArray.from_arrays(pa.array(messages.boxes.reshape(-1)), 4)
-    return pa.Table.from_arrays([boxes, lists], schema=_MESSAGES)
-
-
-def _messages(table: pa.Table) -> SampleMessages:
-    table = table.combine_chunks()
-    if not len(table):
-        return _joined([])
-    lists = table["terms"].chunk(0)
-    starts = lists.offsets.to_numpy().astype(np.int64)
-    return SampleMessages(
-        table["box"].chunk(0).flatten().to_numpy().reshape(-1, 4).copy(),
-        starts - starts[0],
-        lists.values.to_numpy()[starts[0] : starts[-1]].copy(),
-    )
+def messages_in(sample: pa.Table) -> SampleMessages:
+    """The messages of a sample, as readers pack it."""
+    return SampleMessages(boxes_in(sample), *lists_in(sample["terms"]))

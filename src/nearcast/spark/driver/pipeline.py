@@ -238,7 +238,7 @@ class Pipeline:
         commit = Commit(
             number, step.key, batch, history.plan.number, next_seq,
             None if np.isnan(now) else float(now), given, sums,
-            sum(each.updates for each in done), history.registrar.ledger.next,
+            sum(each.work.updates for each in done), history.registrar.ledger.next,
             history.registrar.ledger.first, history.uneven,
         )  # fmt: skip
         self.state.write_commit(commit)
@@ -272,9 +272,9 @@ class Pipeline:
             moved=None if carried is None else self.adjuster.moved(carried),
             advice=self.adjuster.advice(),
             rankings=rankings,
-            ranked_updates=sum(each.updates for each in rankers),
+            ranked_updates=sum(each.work.updates for each in rankers),
             window=history.registrar.ledger.size,
-            rankers=by_worker([each.summary() for each in rankers]),
+            rankers=by_worker([each.work for each in rankers]),
             moved_buckets=self._ranking.moved if rankers else 0,
             spread=self._ranking.spread,
             recalled=self._ranking.recalled if rankers else 0,
@@ -293,7 +293,7 @@ class Pipeline:
         """Have the events of a step read by tasks."""
         history = self.history
         parts = dealt_slices(slices, self._runner.tasks)
-        measured = self._replan or history.plan is None or history.census is not None
+        measured = self._replan or history.plan is None or history.plan.kind == "grid"
         wanted = ReadingOptions(
             places=measured,
             sample=-(-MOST_OF_A_STEP // len(parts)) if measured else 0,
@@ -370,8 +370,9 @@ class Pipeline:
         self._since_saved += operations
         if work.save:
             for report in reports:
-                name = "all" if plan.kind == "shared" else f"{report.worker:05}"
-                if plan.kind != "shared" or report.worker == 0:
+                worker = report.work.worker
+                name = "all" if plan.kind == "shared" else f"{worker:05}"
+                if plan.kind != "shared" or worker == 0:
                     self._saved[f"{line_of(plan)}-{name}"] = step
             self._since_saved = 0
         if self.history.worth_rebasing():
@@ -388,7 +389,7 @@ class Pipeline:
 
 def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> list[WorkerReport]:
     """The reports of workers, with the operations that each got."""
-    found = [each.summary() for each in reports]
+    found = [each.work for each in reports]
     if plan.kind == "shared":
         return found
     return [replace(one, operations=len(placed.shards[one.worker])) for one in found]

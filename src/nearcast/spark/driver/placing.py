@@ -42,10 +42,12 @@ from nearcast.spark.operations import (
     begun_in,
     boxes_in,
     completed,
+    fixed_lists,
+    lists_in,
     of_kind,
 )
 from nearcast.spark.shaped import shaped_in, spread_lists
-from nearcast.spark.workers.messages import cut_in_two
+from nearcast.spark.workers.messages import shard_messages
 from nearcast.spark.workers.router import changes_schema
 from nearcast.text.columns import Hashes
 
@@ -71,8 +73,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, SubscriptionRows]:
     numbers, boxes, keys = [plain.astype(np.int32)], [np.empty((0, 4))], [key[:0]]
     if len(plain):
         some = begun.take(pa.array(plain))
-        lists = some["terms"].combine_chunks()
-        key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
+        key[plain] = plan_keys.choose(plan.arrays, *lists_in(some["terms"]))
         boxes.append(boxes_in(some))
         keys.append(key[plain])
     sizes = sizes_of(begun)
@@ -98,11 +99,6 @@ def sizes_of(begun: pa.Table) -> Int64s:
     for name in ("id", "query", "region"):
         sizes += pc.fill_null(pc.binary_length(begun[name]), 0).to_numpy()
     return sizes
-
-
-def _parts(lists: Any) -> tuple[Int64s, Hashes]:
-    starts = lists.offsets.to_numpy().astype(np.int64)
-    return starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]]
 
 
 class PlacedStep(NamedTuple):
@@ -204,18 +200,11 @@ def dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
 
 def message_holders(plan: Plan, lasting: pa.Table) -> Pairs:
     """Which lasting message goes to which worker, each pair once."""
-    boxes = boxes_in(lasting)
-    starts, terms = _parts(lasting["terms"].combine_chunks())
-    terms = terms.copy()  # kernels know arrays that can be written to from others
-    crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
-    boxes = cut_in_two(boxes)
-    number, worker = route_messages(plan, None, boxes[: len(lasting)], starts, terms)
-    pairs = [joined(number, worker)]
-    for message, east in zip(crossing.tolist(), boxes[len(lasting) :], strict=True):
-        some = terms[starts[message] : starts[message + 1]]
-        _, other = route_messages(plan, None, east[None], np.array([0, len(some)], np.int64), some)
-        pairs.append(joined(np.full(len(other), message), other))
-    return split_pairs(np.concatenate(pairs))
+    messages = shard_messages(lasting)
+    starts, terms = messages.texts
+    # A copy, as kernels know arrays that can be written to from others.
+    place, worker = route_messages(plan, None, messages.boxes, starts, terms.copy())
+    return split_pairs(joined(messages.number[place], worker))
 
 
 def _asked(
@@ -324,7 +313,7 @@ def _changes(plan: Plan, begun: SubscriptionRows, gone: SubscriptionRows) -> pa.
     return pa.Table.from_arrays(
         [
             pa.array(deltas),
-            pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
+            fixed_lists(boxes),
             pa.array(np.concatenate([begun.keys, gone.keys])),
             pa.array(np.concatenate([begun.bytes, gone.bytes])),
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from nearcast.partition.load import WorkCosts
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
-from nearcast.spark.operations import OTHER, boxes_in, of_kind
+from nearcast.spark.operations import OTHER, boxes_in, lists_in, of_kind
 from nearcast.spark.shaped import shaped_in
 from nearcast.spark.workers.messages import MessageBatch
 
@@ -68,8 +67,7 @@ def is_blind(plan: Plan) -> bool:
 def rows_in(begun: pa.Table) -> SampleRows:
     """The rows of subscriptions; owners are numbered as the plain ones come, then the others."""
     plain = begun.filter(pc.not_equal(begun["kind"], OTHER)).combine_chunks()
-    starts, terms = _lists(plain["terms"].combine_chunks())
-    boxes = boxes_in(plain) if len(plain) else np.empty((0, 4))
+    (starts, terms), boxes = lists_in(plain["terms"]), boxes_in(plain)
     rows = SampleRows(boxes, starts, terms, np.arange(len(plain), dtype=np.int32))
     others = of_kind(begun, OTHER)
     if not len(others):
@@ -96,10 +94,3 @@ def _as_messages(rows: SampleRows) -> SampleMessages:
     """Use subscriptions as a sample while there are no messages yet."""
     middle = (rows.boxes[:, :2] + rows.boxes[:, 2:]) / 2
     return SampleMessages(np.hstack([middle, middle]), rows.starts, rows.terms)
-
-
-def _lists(lists: Any) -> tuple[Any, Any]:
-    if not len(lists):
-        return np.zeros(1, np.int64), np.empty(0, np.uint64)
-    starts = lists.offsets.to_numpy().astype(np.int64)
-    return starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]]

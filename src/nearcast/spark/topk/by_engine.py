@@ -210,19 +210,9 @@ def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) 
     laps.lap("catch up")
     file = UpdateFile(work, FIRST_TASK + worker, attempt)
     kept.answer.write(file)
-    name = file.close()
-    laps.lap("write")
-    report = TaskReport(
-        worker,
-        laps.seconds,
-        laps.cpu_s,
-        messages=ranked.files[-1].next - ranked.files[-1].first,
-        updates=file.rows,
-        rows=len(kept.ranking),
-        name=name,
-        ranked=True,
-    )
-    yield worker, report.to_packet()
+    name, messages = file.close(), ranked.files[-1].next - ranked.files[-1].first
+    done = laps.report(worker, messages=messages, updates=file.rows, rows=len(kept.ranking))
+    yield worker, TaskReport(done, name, ranked=True).to_packet()
 
 
 def _caught_up(work: TaskInput, worker: int, source: StateReader, node: TaskNode) -> _Kept:

@@ -165,8 +165,8 @@ class RankedShard:
         return named_updates(updates, self._names.of, self.ids)
 
     def stats(self) -> dict[str, int]:
-        """Sizes: subscriptions, bytes, messages in the window."""
+        """Sizes, as in a `WorkerReport`: `active` are the messages in the window."""
         core = self.core
         size = core.subscription_bytes + core.message_bytes + self.terms.nbytes
         size += self.ids.nbytes + self._names.nbytes + self.sub_of.nbytes + self.owner_of.nbytes
-        return {"rows": self.live, "bytes": size, "window": core.next - core.first}
+        return {"rows": self.live, "bytes": size, "active": core.next - core.first}

@@ -62,21 +62,9 @@ def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) 
     file = UpdateFile(work, FIRST_TASK + worker, attempt)
     for updates in shard.updates():
         file.write_table(updates)
-    name, stats = file.close(), shard.stats()
-    laps.lap("write")
-    report = TaskReport(
-        worker,
-        laps.seconds,
-        laps.cpu_s,
-        messages=ranked.files[-1].next - ranked.files[-1].first,
-        updates=file.rows,
-        rows=stats["rows"],
-        bytes=stats["bytes"],
-        active=stats["window"],
-        name=name,
-        ranked=True,
-    )
-    yield worker, report.to_packet()
+    name, messages = file.close(), ranked.files[-1].next - ranked.files[-1].first
+    done = laps.report(worker, messages=messages, updates=file.rows, **shard.stats())
+    yield worker, TaskReport(done, name, ranked=True).to_packet()
 
 
 class StateReader:

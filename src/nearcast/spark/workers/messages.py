@@ -15,11 +15,19 @@ from nearcast.events.parquet import table_rows
 from nearcast.geo import Region, region_from_json, region_to_json
 from nearcast.spark.asking import body_text, has_shape
 from nearcast.spark.entries import with_everyone
-from nearcast.spark.operations import boxes_in
+from nearcast.spark.operations import boxes_in, lists_in
 from nearcast.spark.shaped import hull
-from nearcast.spark.workers.shard import ShardMessages
 from nearcast.text import Analyser
 from nearcast.text.columns import HashedTexts, hash_texts
+
+
+class ShardMessages(NamedTuple):
+    """Messages as a shard matches them; one across the antimeridian has two places here."""
+
+    texts: HashedTexts
+    boxes: Floats
+    number: Int32s  # of the message that each place belongs to, ascending
+    seq: Int64s  # by number
 
 
 class MessageBatch(NamedTuple):
@@ -70,28 +78,19 @@ def messages_of(
     return MessageBatch(messages, column_of(events, "id"), bodies, shaped)
 
 
-def no_messages() -> MessageBatch:
-    """A batch without messages."""
-    none = HashedTexts(np.zeros(1, np.int64), np.empty(0, np.uint64))
-    empty = ShardMessages(none, np.empty((0, 4)), np.empty(0, np.int32), np.empty(0, np.int64))
-    nobody = pa.array([], pa.string())
-    return MessageBatch(empty, nobody, nobody, np.empty(0, np.bool_))
+def shard_messages(operations: pa.Table) -> ShardMessages:
+    """Take operations that have messages, as shards match them."""
+    texts, number = HashedTexts(*lists_in(operations["terms"])), np.arange(len(operations))
+    seq = operations["seq"].to_numpy()
+    return cut_up(ShardMessages(texts, boxes_in(operations), number.astype(np.int32), seq))
 
 
 def messages_in(operations: pa.Table) -> MessageBatch:
     """Take operations that have messages."""
-    if not len(operations):
-        return no_messages()
-    operations = operations.combine_chunks()
-    lists = operations["terms"].combine_chunks()
-    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-    hashes = lists.values.to_numpy()[starts[0] : starts[-1]]
-    texts, boxes = HashedTexts(starts - starts[0], hashes), boxes_in(operations)
-    number = np.arange(len(operations), dtype=np.int32)
     bodies = operations["body"].combine_chunks()
     shaped = np.array([bool(body) and has_shape(body) for body in bodies.to_pylist()], np.bool_)
-    messages = cut_up(ShardMessages(texts, boxes, number, operations["seq"].to_numpy()))
-    return MessageBatch(messages, operations["id"].combine_chunks(), bodies, shaped)
+    ids = operations["id"].combine_chunks()
+    return MessageBatch(shard_messages(operations), ids, bodies, shaped)
 
 
 def _bounds_of(events: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:

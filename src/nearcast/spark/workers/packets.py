@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Int32s
-from nearcast.spark.workers.messages import MessageBatch, no_messages
-from nearcast.spark.workers.shard import ShardMessages
+from nearcast.spark.operations import boxes_in, fixed_lists, hash_lists, lists_in
+from nearcast.spark.workers.messages import MessageBatch, ShardMessages
 from nearcast.text.columns import HashedTexts
 
 _SCHEMA = pa.schema(
@@ -36,15 +36,12 @@ def pack(texts: MessageBatch, places: Int32s) -> bytes:
     same = np.zeros(len(places), np.bool_)
     same[1:] = number[1:] == number[:-1]
     ends, taken = picked(messages.texts.starts, places)
-    boxes = messages.boxes[places]
     columns = [
         pa.array(messages.seq[number]),
         texts.ids.take(pa.array(number)).cast(pa.string()),
         pa.array(same),
-        pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
-        pa.ListArray.from_arrays(
-            pa.array(ends.astype(np.int32)), pa.array(messages.texts.hashes[taken])
-        ),
+        fixed_lists(messages.boxes[places]),
+        hash_lists(ends, messages.texts.hashes[taken]),
         texts.bodies.take(pa.array(number)),
         pa.array(texts.shaped[number]),
     ]
@@ -60,22 +57,16 @@ def unpack(packets: Iterable[bytes]) -> MessageBatch:
     batches: list[pa.RecordBatch] = []
     for packet in packets:
         batches += pa.ipc.open_stream(packet)
-    table = pa.Table.from_batches(batches, schema=_SCHEMA).combine_chunks()
-    if not len(table):
-        return no_messages()
-    columns = {name: table[name].chunk(0) for name in table.column_names}
+    table = pa.Table.from_batches(batches, schema=_SCHEMA)
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
     fresh = ~columns["same"].to_numpy(zero_copy_only=False)
-    lists = columns["terms"]
-    starts = lists.offsets.to_numpy().astype(np.int64)
-    texts = HashedTexts(starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]])
-    # Copied, as all other boxes can be written and the index would be compiled for both.
-    boxes = np.array(columns["box"].flatten().to_numpy()).reshape(-1, 4)
+    texts = HashedTexts(*lists_in(columns["terms"]))
     number = (np.cumsum(fresh) - 1).astype(np.int32)
     first = pa.array(fresh)
     seq = columns["seq"].filter(first).to_numpy()
     bodies, shaped = columns["body"].filter(first), columns["shaped"].filter(first)
     return MessageBatch(
-        ShardMessages(texts, boxes, number, seq),
+        ShardMessages(texts, boxes_in(table), number, seq),
         columns["id"].filter(first),
         bodies,
         shaped.to_numpy(zero_copy_only=False),

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from nearcast.arrays.memory import Memory
 from nearcast.partition.grid import Grid
 from nearcast.partition.wanted import WantedKeys
+from nearcast.spark.operations import boxes_in
 
 CHANGES = pa.schema(
     [
@@ -47,8 +48,7 @@ class Router:
         for delta, change in ((1, self.wanted.add_rows), (-1, self.wanted.remove_rows)):
             rows = changes.filter(pc.equal(changes["delta"], delta)).combine_chunks()
             if len(rows):
-                boxes = rows["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
-                change(boxes, rows["key"].to_numpy())
+                change(boxes_in(rows), rows["key"].to_numpy())
 
 
 def changes_schema(grid: Grid) -> pa.Schema:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from nearcast._jit import kernel, read_only
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
-from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.events.fields import ADD, REMOVE
 from nearcast.events.log import decode_json
 from nearcast.geo import Box, Circle, Region, region_from_json
@@ -47,11 +47,13 @@ from nearcast.spark.operations import (
     WITHDRAWN,
     begins,
     boxes_in,
-    circles_in,
+    lists_in,
+    numbers_in,
     of_kind,
 )
 from nearcast.spark.shard_terms import ShardTerms
-from nearcast.text.columns import HashedTexts, Hashes
+from nearcast.spark.workers.messages import ShardMessages
+from nearcast.text.columns import Hashes
 
 FOREVER = 2**62
 _NO_ROW = -1
@@ -68,15 +70,6 @@ _COLUMNS: dict[str, tuple[type, int]] = {
     "wanted_ops": (np.int8, 0),  # by owner: the ops it asks for, as bits
     "radius": (np.float64, 0),  # by owner: of one that is a circle, in metres; else NaN
 }
-
-
-class ShardMessages(NamedTuple):
-    """Messages as a shard matches them; one across the antimeridian has two places here."""
-
-    texts: HashedTexts
-    boxes: Floats
-    number: Int32s  # of the message that each place belongs to, ascending
-    seq: Int64s  # by number
 
 
 class ShardMatches(NamedTuple):
@@ -213,12 +206,12 @@ class Shard:
             return
         owners = self._enter(operations)
         boxes = boxes_in(operations)
-        starts, hashes = _flat(operations["terms"])
+        starts, hashes = lists_in(operations["terms"])
         terms = self._terms.numbers_of(hashes)
         fresh = self.table.live == 0
         circles = None
         if kind == ROUND:
-            circles = circles_in(operations)
+            circles = numbers_in(operations, "circle")
             self._radius.array[owners] = circles[:, 2]
             circles[:, 2] = circle_columns(circles[:, :2].copy(), circles[:, 2].copy())[1]
         rows = self.table.add_boxes(owners, boxes, starts, terms, circles)
@@ -249,7 +242,7 @@ class Shard:
             return
         self._follow_rows()
         rows = np.concatenate(added)
-        starts, keys = _flat(operations["keys"])
+        starts, keys = lists_in(operations["keys"])
         self._row_key.array[rows] = np.repeat(keys, np.repeat(boxes, np.diff(starts)))
         owners, counts = owners[np.diff(starts) > 0], np.array([len(each) for each in added])
         first = np.cumsum(counts) - counts
@@ -261,8 +254,8 @@ class Shard:
 
     def _numbered(self, column: pa.ChunkedArray) -> list[list[list[int]]]:
         """The numbers of terms, by conjunct, by subscription."""
-        outer, conjuncts = _flat(column)
-        inner, hashes = _flat(conjuncts)
+        outer, conjuncts = lists_in(column)
+        inner, hashes = lists_in(conjuncts)
         numbers = self._terms.numbers_of(hashes).tolist()
         lists = [numbers[start:stop] for start, stop in pairwise(inner.tolist())]
         return [lists[start:stop] for start, stop in pairwise(outer.tolist())]
@@ -386,28 +379,17 @@ class Shard:
         keys: Hashes = self._row_key.array
         return keys
 
-    def stats(self) -> dict[str, float]:
-        """Figures about the shard."""
+    def stats(self) -> dict[str, int]:
+        """Sizes, as in a `WorkerReport`."""
         index = self.index.stats()
         own = sum(getattr(self, f"_{name}").nbytes for name in _COLUMNS)
         own += self._terms.nbytes + self._names.nbytes + self.held.nbytes
         own += self._asks.nbytes + self._metas.nbytes
         return {
             "rows": self.table.live,
-            "terms": self._terms.count,
             "active": len(self.held),
-            "bytes": index["bytes"] + self.table.nbytes + own,
+            "bytes": int(index["bytes"] + self.table.nbytes + own),
         }
-
-
-def _flat(lists: pa.ListArray | pa.ChunkedArray) -> tuple[Int64s, Any]:
-    """Where lists start in the row of all that they have, and that row."""
-    if isinstance(lists, pa.ChunkedArray):
-        lists = lists.combine_chunks()
-    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-    values = lists.values.slice(starts[0], starts[-1] - starts[0])
-    nested = pa.types.is_list(values.type)
-    return starts - starts[0], values if nested else values.to_numpy()
 
 
 @kernel

@@ -99,37 +99,13 @@ class LeftFile(NamedTuple):
 
 @dataclass
 class TaskReport:
-    """What a task did."""
+    """What a task did: `work` is stored in the report of its batch."""
 
-    worker: int
-    seconds: dict[str, float]
-    cpu_s: float
-    messages: int = 0
-    updates: int = 0
-    candidates: int = 0
-    rows: int = 0
-    bytes: int = 0
-    active: int = 0
+    work: WorkerReport
     name: str | None = None  # of its file of updates
     ranked: bool = False  # of a worker that ranks
     role: str = ""  # of such a worker, where there are several kinds
     left: list[LeftFile] = field(default_factory=list)
-    where: str = field(default_factory=node_name)
-
-    def summary(self) -> WorkerReport:
-        """The part of it that is stored in the report of a batch."""
-        return WorkerReport(
-            worker=self.worker,
-            load=round(self.cpu_s, 6),
-            lag=round(self.seconds["catch up"], 6),
-            candidates=self.candidates,
-            messages=self.messages,
-            updates=self.updates,
-            rows=self.rows,
-            bytes=self.bytes,
-            active=self.active,
-            where=self.where,
-        )
 
     def to_packet(self) -> Packet:
         """As a packet for the driver."""
@@ -168,10 +144,10 @@ class Laps:
         self.seconds[name] = round(now - self._last, 6)
         self._last = now
 
-    @property
-    def cpu_s(self) -> float:
-        """Seconds of CPU so far."""
-        return time.process_time() - self._cpu
+    def report(self, worker: int, **facts: Any) -> WorkerReport:
+        """What a worker did, in the time since this was made; `facts` are further fields."""
+        lag, load = self.seconds.get("catch up", 0.0), time.process_time() - self._cpu
+        return WorkerReport(worker, round(load, 6), lag, where=node_name(), **facts)
 
 
 @lru_cache(maxsize=1)

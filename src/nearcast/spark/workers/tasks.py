@@ -23,12 +23,13 @@ from nearcast.spark.operations import PAST, REPLACING, of_kind
 from nearcast.spark.readers.slices import MESSAGE_COLUMNS
 from nearcast.spark.workers.messages import (
     MessageBatch,
+    ShardMessages,
     WantedOfMessages,
     messages_in,
     messages_of,
 )
 from nearcast.spark.workers.packets import pack, unpack
-from nearcast.spark.workers.shard import Shard, ShardMatches, ShardMessages
+from nearcast.spark.workers.shard import Shard, ShardMatches
 from nearcast.spark.workers.task import (
     Laps,
     Packets,
@@ -232,20 +233,8 @@ def _match(
     name = file.close()
     if worker is not None or task == 0:
         node.save(worker)
-    stats = shard.stats()
-    laps.lap("match")
-    return TaskReport(
-        task,
-        laps.seconds,
-        laps.cpu_s,
-        messages=len(texts.ids),
-        updates=file.rows,
-        candidates=candidates,
-        rows=int(stats["rows"]),
-        bytes=int(stats["bytes"]),
-        active=int(stats["active"]),
-        name=name,
-    )
+    counts = {"messages": len(texts.ids), "updates": file.rows, "candidates": candidates}
+    return TaskReport(laps.report(task, **counts, **shard.stats()), name)
 
 
 def match_shared(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:

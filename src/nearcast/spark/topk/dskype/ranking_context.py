@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -208,8 +208,8 @@ class RankingContext:
         """Note that the cached state is up to date and the work begins."""
         self._laps.lap("catch up")
 
-    def report(self, role: str, **facts: Any) -> TaskReport:
-        """What the task did; `facts` are fields of the report."""
-        self._laps.lap("rank")
-        seconds = {"catch up": 0.0} | self._laps.seconds
-        return TaskReport(self.task, seconds, self._laps.cpu_s, ranked=True, role=role, **facts)
+    def report(
+        self, role: str, name: str | None = None, left: Sequence[LeftFile] = (), **facts: Any
+    ) -> TaskReport:
+        """What the task did; `facts` are fields of the report of a worker."""
+        return TaskReport(self._laps.report(self.task, **facts), name, True, role, [*left])
