@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.lists import picked, starts_of
-from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Unsubscribe
 from nearcast.geo import Bounds
 from nearcast.partition.tables import Terms
 from nearcast.text import DEFAULT, Analyser, parse_query
+from nearcast.text.columns import hash_terms
 
 HELD_OUT = 0.2
 """The share of the messages that plans are scored on and not made from."""
@@ -61,13 +60,14 @@ class Sample:
     """Rows and messages to plan from, and other messages to score plans on.
 
     `operations` is how many subscriptions were made, moved and ended while the messages (both
-    parts) arrived.
+    parts) arrived. `letters` are those of its terms, if they are known: their hash is plain.
     """
 
     rows: SampleRows
     messages: SampleMessages
     held_out: SampleMessages
     operations: int = 0
+    letters: Sequence[str] = ()
 
     def limited(self, most_rows: int, most_messages: int, seed: int = 0) -> Sample:
         """Thin out to at most that many rows, and messages in each part, all equally likely."""
@@ -186,7 +186,8 @@ def sample_from_events(
     reader = _HistoryReader(analyser)
     for event in events:
         reader.take(event)
-    return sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
+    sample = sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
+    return replace(sample, letters=reader.letters)
 
 
 def frequent_terms(messages: SampleMessages, most: int = _MOST_FREQUENT) -> tuple[Terms, Int64s]:
@@ -275,10 +276,9 @@ class _HistoryReader:
     def messages(self) -> SampleMessages:
         return SampleMessages(*self._messages.columns(self._hashes()))
 
+    @property
+    def letters(self) -> list[str]:
+        return list(self._numbers)
+
     def _hashes(self) -> Terms:
-        encoded = [term.encode() for term in self._numbers]
-        offsets = np.fromiter(chain([0], map(len, encoded)), np.int64).cumsum()
-        data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
-        hashes = np.empty((len(encoded), 2), np.uint64)
-        hash_strings(data, offsets, hashes)
-        return hashes[:, 0].copy()
+        return hash_terms(self.letters)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s
 from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import Box, planar_distance
@@ -45,6 +46,7 @@ class RankingRules(NamedTuple):
     space: Box
     analyser: Analyser
     idf: Callable[[str], float] | None
+    secret: Secret
 
 
 class RankedShard:
@@ -53,24 +55,22 @@ class RankedShard:
     def __init__(
         self, memory: Memory, rules: RankingRules, described: Mapping[str, Any] | None = None
     ) -> None:
-        self._memory = memory
-        space = rules.space
+        self._memory, self._secret = memory, rules.secret
+        space, terms = rules.space, None if described is None else described["terms"]
         if described is None:
             diagonal = planar_distance(space.west, space.south, space.east, space.north)
             self.core = TopK(rules.window, space.west, space.south, diagonal, memory=memory)
-            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory)
             self.ids = NumberedStrings(0, memory, "message_ids")
             self._names = Names(memory, "owner")
             sizes = {"owners": 0, "subs": 0, "ended": 0}
             self.live = self.update_count = 0
         else:
             self.core = TopK.attach(memory, described["core"])
-            terms = described["terms"]
-            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, terms)
             self.ids = NumberedStrings(0, memory, "message_ids", described["ids"])
             self._names = Names.attach(memory, "owner", described["names"])
             sizes = described["sizes"]
             self.live, self.update_count = described["live"], described["told"]
+        self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, terms, rules.secret)
         self.sub_of = Column(np.int32, 0, memory, "sub_of", sizes["owners"])
         """By owner: its number in the core."""
         self.owner_of = Column(np.int32, 0, memory, "owner_of", sizes["subs"])
@@ -136,7 +136,7 @@ class RankedShard:
         lost, gained = self._mine & ~step.mine, step.mine & ~self._mine
         if lost.any():
             owners = np.flatnonzero(self.sub_of.array != NO_OWNER).astype(np.int32)
-            going = owners[lost[buckets_of(self._names.of(owners))]]
+            going = owners[lost[buckets_of(self._names.of(owners), self._secret)]]
             self.core.unsubscribe(self.sub_of.array[going])
             self.sub_of.array[going] = NO_OWNER
             self._names.forget(going)
