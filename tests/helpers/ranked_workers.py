@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.lists import starts_of
-from nearcast.arrays.slots import term_hash
+from nearcast.arrays.slots import FIXED, term_hash
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
@@ -254,7 +254,7 @@ def net(updates: list[RankedUpdates], names: _Names) -> list[Update]:
 
 def by_key(refills: Refills, count: int) -> list[np.ndarray]:
     """By a hash of the id."""
-    keys = refills.wanted.keys % np.uint64(count)
+    keys = refills.wanted.keys(FIXED) % np.uint64(count)
     return [np.flatnonzero(keys == np.uint64(number)) for number in range(count)]
 
 
@@ -280,7 +280,7 @@ def _holders(terms: Terms, count: int) -> list[np.ndarray]:
 
 
 def _of_home(operations: Operations, number: int, homes: int) -> Operations:
-    mine = np.flatnonzero(operations.begun.keys % np.uint64(homes) == np.uint64(number))
+    mine = np.flatnonzero(operations.begun.keys(FIXED) % np.uint64(homes) == np.uint64(number))
     return operations._replace(
         begun=operations.begun.of(mine),
         begun_events=operations.begun_events[mine],

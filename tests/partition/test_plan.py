@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearcast.arrays.slots import FIXED, as_secret
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.geo import Box
 from nearcast.partition import _plan_file
 from nearcast.partition.grid import Grid, checked, grid_over
 from nearcast.partition.plan import FORMAT_VERSION, MIXED, Plan, TextMap
 from nearcast.partition.sample import hashed
+from nearcast.text.columns import hash_terms
 
 TERMS = np.sort(hashed(np.arange(6)))
 GRID = Grid(0.0, 0.0, 6.0, 5.0, 6, 5)
@@ -52,6 +54,42 @@ def test_a_plan_survives_being_saved(tmp_path: Path) -> None:
     assert again.order_terms.tolist() == TERMS.tolist()
     assert again.order_counts.tolist() == [1, 2, 3, 4, 5, 6]
     assert [path.name for path in tmp_path.iterdir()] == ["plan"]
+
+
+def test_a_plan_with_letters_divides_text_the_same_for_a_pipeline_with_a_secret() -> None:
+    """Each term has the worker and the count that it was planned with, by its other hash."""
+    words = [f"word{n}" for n in range(300)] + ["größe", "東京"]
+    plain, secret = hash_terms(words), as_secret(b"sixteen letters.")
+    order, half = np.argsort(plain), np.sort(plain[:150])
+    split = TextMap(half, np.arange(150, dtype=np.int32) % 3, np.array([2], np.int32))
+    plan = made(
+        maps=[split, TextMap(TERMS[:0], [], [0, 1])],  # type: ignore[arg-type]
+        order_terms=plain[order], order_counts=np.arange(302) + 1, letters=words,
+    )  # fmt: skip
+    assert Plan.from_bytes(plan.to_bytes()) == plan
+    again = plan.hashed_with(secret)
+    assert again.letters == ()
+    fresh = dict(zip(plain.tolist(), hash_terms(words, secret).tolist(), strict=True))
+    workers = dict(zip(split.terms.tolist(), split.workers.tolist(), strict=True))
+    found = dict(zip(again.maps[0].terms.tolist(), again.maps[0].workers.tolist(), strict=True))
+    assert found == {fresh[term]: worker for term, worker in workers.items()}
+    counts = dict(zip(again.order_terms.tolist(), again.order_counts.tolist(), strict=True))
+    assert counts == {
+        fresh[term]: count + 1 for count, term in enumerate(plan.order_terms.tolist())
+    }
+    assert plan.hashed_with(FIXED) == plan.changed(number=plan.number, letters=())
+    assert made().hashed_with(secret) == made()
+    with pytest.raises(InvalidValue, match="all terms of the plan; 1 are missing"):
+        plan.changed(letters=words[1:])
+
+
+def test_a_plan_of_the_first_version_has_no_letters() -> None:
+    plan = made()
+    facts, arrays = plan.described()
+    del facts["letters"]
+    again = Plan.from_bytes(_plan_file.pack(1, facts, arrays))
+    assert again == plan
+    assert again.letters == ()
 
 
 def test_a_change_has_the_next_number() -> None:
@@ -112,7 +150,7 @@ def test_a_missing_or_foreign_file_is_refused_in_words(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="other: not a plan; expected a file that"):
             Plan.load(tmp_path / "other")
     later = _plan_file.pack(FORMAT_VERSION + 1, {}, {})
-    with pytest.raises(SourceError, match="a plan of version 2, this reads version 1; make a new"):
+    with pytest.raises(SourceError, match="a plan of version 3, this reads version 2; make a new"):
         Plan.from_bytes(later)
 
 

@@ -121,6 +121,68 @@ def test_small_requests_overtake_expensive_ones() -> None:
     assert len(order) == 6
 
 
+@pytest.mark.parametrize("way", ["message", "lines", "subscription", "match", "socket"])
+def test_waiting_requests_have_only_so_many_bytes(way: str) -> None:
+    """A large one is refused while others wait with large ones, and is taken again afterwards."""
+    with serving(waiting_bytes=100_000) as server:
+        server.http.put("/v1/subscriptions/s", json=IPAD)
+        backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            held.set()
+            go_on.wait(PATIENCE_S)
+
+        backend._loop.call_soon_threadsafe(backend.ask, hold)
+        assert held.wait(PATIENCE_S)
+        large, statuses = SALE | {"text": "ipad " * 12_000}, list[int]()
+
+        def post() -> None:
+            statuses.append(server.post("/v1/messages", large).status_code)
+
+        waiting = threading.Thread(target=post)
+        waiting.start()
+        wait_until(lambda: backend.waiting_bytes > 60_000, "a large request in the queue")
+        status, kind, after = _again(server, way, large)
+        assert (status, after) == (503, "1")
+        assert kind.endswith("too-busy")
+        small = threading.Thread(target=server.post, args=("/v1/messages", SALE))
+        small.start()
+        wait_until(lambda: backend.waiting == 2, "a small request in the queue")
+        go_on.set()
+        for thread in (waiting, small):
+            thread.join()
+        assert statuses == [200]
+        assert backend.waiting_bytes == 0
+        assert _again(server, way, large)[0] == 200
+
+
+def _again(server: Served, way: str, large: dict[str, Any]) -> tuple[int, str, str | None]:
+    """Send a large request in some way; give the status, the kind of problem, and when to retry."""
+    if way == "socket":
+        with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws?subscription=none") as socket_:
+            assert json.loads(socket_.recv(PATIENCE_S))["type"] == "hello"
+            socket_.send(json.dumps({"op": "publish"} | large))
+            answer = json.loads(socket_.recv(PATIENCE_S))
+        problem = answer.get("problem", {"status": 200, "type": ""})
+        return problem["status"], problem["type"], "1" if problem["status"] == 503 else None
+    if way == "message":
+        found = server.post("/v1/messages", large)
+    elif way == "lines":
+        found = server.lines("/v1/messages", json.dumps(large))
+    elif way == "match":
+        found = server.post("/v1/match", large)
+    else:
+        found = server.http.put("/v1/subscriptions/s", json=IPAD | {"large": large["text"]})
+    return found.status_code, str(found.json().get("type", "")), found.headers.get("retry-after")
+
+
+def test_a_request_may_be_large_if_no_other_waits() -> None:
+    """However little may wait, so that it can be taken at all."""
+    with serving(waiting_bytes=10) as server:
+        assert server.post("/v1/messages", SALE).status_code == 200
+
+
 def test_only_so_many_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is told at once to come again later; those that wait are answered."""
     from nearcast.server import backend as backend_module

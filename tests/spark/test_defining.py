@@ -11,6 +11,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from boolean_logs import records
+from nearcast.arrays.slots import as_secret
 from nearcast.engine.settings import Settings
 from nearcast.geo import region_from_json
 from nearcast.spark.batch import EventBatch
@@ -69,11 +70,16 @@ QUICK = settings(
 )
 
 
-def one_by_one(query: str, region: dict[str, Any], analyser: Analyser) -> dict[str, Any]:
+SECRET = b"sixteen letters."
+
+
+def one_by_one(query: str, region: dict[str, Any], chosen: Settings) -> dict[str, Any]:
     """As a subscription with `meta` is read."""
-    conjuncts = parse_query(query, analyser).conjuncts
-    required = [hash_terms(sorted(c.required)).tolist() or [int(EVERYONE)] for c in conjuncts]
-    excluded = [hash_terms(sorted(c.excluded)).tolist() for c in conjuncts]
+    conjuncts, secret = parse_query(query, chosen.analyser).conjuncts, as_secret(chosen.secret)
+    required = [
+        hash_terms(sorted(c.required), secret).tolist() or [int(EVERYONE)] for c in conjuncts
+    ]
+    excluded = [hash_terms(sorted(c.excluded), secret).tolist() for c in conjuncts]
     asks = any(one.having or one.lacking for one in conjuncts)
     known = {"id": "s", "query": query, "required": required, "excluded": excluded, "asks": asks}
     return definition_of(known, region_from_json(region))
@@ -106,12 +112,14 @@ def are_refused(query: str, analyser: Analyser) -> bool:
 @given(
     st.lists(st.tuples(queries, regions), min_size=1, max_size=8),
     st.sampled_from([Analyser(), Analyser(stop_words=frozenset({"tea"}))]),
+    st.sampled_from([b"", SECRET]),
 )
-@example(KINDS, Analyser())
+@example(KINDS, Analyser(), b"")
+@example(KINDS, Analyser(), SECRET)
 def test_definitions_of_subscriptions(
-    some: list[tuple[str, dict[str, Any]]], analyser: Analyser
+    some: list[tuple[str, dict[str, Any]]], analyser: Analyser, secret: bytes
 ) -> None:
-    chosen = Settings(analyser=analyser)
+    chosen = Settings(analyser=analyser, secret=secret)
     good = [(query, region) for query, region in some if not are_refused(query, analyser)]
     log = [
         {"op": "subscribe", "id": "s", "query": query, "region": region} for query, region in some
@@ -119,7 +127,7 @@ def test_definitions_of_subscriptions(
     table = table_of(records(log))
     packed = pack_events(table, np.arange(len(table)), chosen)
     found = packed.begun.drop_columns(["row", "top", "definition"]).to_pylist()
-    expected = [one_by_one(query, region, analyser) for query, region in good]
+    expected = [one_by_one(query, region, chosen) for query, region in good]
     assert list(map(comparable, found)) == list(map(comparable, expected))
     assert packed.errors["row"].to_pylist() == [
         row for row, (query, _) in enumerate(some) if are_refused(query, analyser)
@@ -150,7 +158,7 @@ def test_definitions_of_subscriptions_that_moved(
     for at, (query, _, region) in enumerate(some):
         row = rows[f"s{at}"]
         found = {name: row[name] for name in row if name not in ("owner", "seq")}
-        expected = one_by_one(query, region, Analyser()) | {"id": f"s{at}"}
+        expected = one_by_one(query, region, Settings()) | {"id": f"s{at}"}
         assert comparable(found) == comparable(expected)
 
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearcast import Box
+from nearcast.arrays.slots import FIXED
 from nearcast.engine.settings import Settings
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
 from nearcast.geo import WORLD
@@ -104,7 +105,7 @@ def _spreading(kind: str, finders: int, steepest: float) -> tuple[Place, Route]:
     )
     spread = Spread("made", finders, only(0), maps=[by_hash], prefix="length", steepest=steepest)
     return (
-        lambda refills, _: list(assign_refills(spread, refills)),
+        lambda refills, _: list(assign_refills(spread, refills, FIXED)),
         lambda messages, _: list(assign_messages(spread, messages)),
     )
 

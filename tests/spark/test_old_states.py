@@ -38,7 +38,7 @@ def test_a_state_of_the_first_version_goes_on_with_lasting_messages(
     fresh = {update for update in expected if update[0] >= len(before)}
     small.check(fresh)
     assert {op for _, op, _, _ in fresh} == {"add", "remove"}
-    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 5
+    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 6
 
 
 TOP: dict[str, Any] = {
@@ -48,6 +48,7 @@ TOP: dict[str, Any] = {
     "point": [0, 0],
     "top": {"k": 2, "alpha": 1},
 }
+BOX: dict[str, Any] = {"type": "Box", "bbox": [-5, -5, 5, 5]}
 JAZZ: dict[str, Any] = {"op": "publish", "text": "jazz", "point": [1, 1]}
 
 
@@ -77,4 +78,40 @@ def test_a_state_knows_what_is_in_its_window(
         small.take(small.open(), 10 + batch, [path])
     small.check({update for update in expected if update[0] >= len(before)})
     assert small.refused() == {place for place in refused if place >= len(before)}
-    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 5
+    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 6
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_state_without_a_secret_goes_on_with_its_hashes(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows its subscriptions, its messages and what its plan divides by them."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    with tarfile.open(GOLDEN / "pipeline-5.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    before = json.loads((tmp_path / "log.json").read_text())
+    words = ["jazz", "blues pizza", "sale", "über", "red jazz", "pizzas", "jazz ski"]
+    after: list[dict[str, Any]] = [
+        *({"op": "publish", "id": f"n{n}", "text": text, "point": [1, 1], "at": 31.0}
+          for n, text in enumerate(words)),
+        JAZZ | {"id": "q18"},  # active: it is replaced
+        {"op": "retract", "id": "q15"},
+        {"op": "subscribe", "id": "s1", "query": "über jazz", "region": BOX},
+        {"op": "subscribe", "id": "t2", "query": "jazz", "region": BOX},  # another kind
+        {"op": "unsubscribe", "id": "s3"},
+        {"op": "move", "id": "s0", "region": BOX},
+        {"op": "move", "id": "s2", "region": {"type": "Box", "bbox": [0, 0, 5, 5]}},
+        {"op": "move", "id": "t1", "point": [1, 1]},
+        JAZZ | {"id": "n9", "text": "jazz blues über"},
+    ]  # fmt: skip
+    small = Small(tmp_path, Settings(Window(count=8)))
+    small.partitioner, small.workers = ("text-frequency", 2) if workers == 2 else ("shared", 1)
+    expected, refused = scanned([*before, *after], small.settings)
+    for batch, path in enumerate(write_events(tmp_path / "in", after, 4, 4)):
+        feed = small.open(replan=workers == 1 and not batch)
+        small.take(feed, 10 + batch, [path])
+    fresh = {update for update in expected if update[0] >= len(before)}
+    small.check(fresh)
+    assert {op for _, op, _, _ in fresh} == {"add", "remove", "change"}
+    assert small.refused() == {place for place in refused if place >= len(before)} != set()
+    assert feed.pipeline.state.secret == b""

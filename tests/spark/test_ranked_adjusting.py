@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from boolean_logs import records
+from nearcast.arrays.slots import as_secret
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box
 from nearcast.spark.driver.bucket_assignment import BucketAssignment
@@ -114,12 +115,14 @@ def test_buckets_go_from_a_busy_worker_to_idle_ones_until_it_is_even(
     monkeypatch.setattr(RankingDriver, "at_once", BUCKETS)
     some = np.random.default_rng(3)
     ids = np.array([f"s{n}" for n in range(400)])
-    first = ids[buckets_of(pa.array(ids)) < BUCKETS // 3].tolist()
-    steps = [_subscribed(first, some) + _published(0, some)]
-    steps += [_published(step, some) for step in range(1, 20)]
     ranked = Ranked(tmp_path, CHOSEN)
     ranked.runner = Weighing(lambda report: 0.01 * report.rows)
     ranked.start("shared", 3, adjust=True)
+    assert ranked.pipeline is not None
+    buckets = buckets_of(pa.array(ids), as_secret(ranked.pipeline.state.secret))
+    first = ids[buckets < BUCKETS // 3].tolist()
+    steps = [_subscribed(first, some) + _published(0, some)]
+    steps += [_published(step, some) for step in range(1, 20)]
     reports = _run(ranked, steps)
     assert [one.rows for one in reports[0].rankers] == [len(first), 0, 0]
     rows = [one.rows for one in reports[-1].rankers]

@@ -78,7 +78,7 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             shard.apply(operations)
             described = json.loads(json.dumps(shard.describe()))
             more = WantedOfMessages(everyone=True, bodies=True)
-            texts = messages_of(events, seq, reading.matched, chosen.analyser, more)
+            texts = messages_of(events, seq, reading.matched, chosen, more)
             matching = ShardMatching(file, shard, PLAN, None, ExactMatching(chosen.analyser))
             matching.match(texts)
             matching.change(slice(None))

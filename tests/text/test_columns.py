@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.arrays.slots import term_hash
+from nearcast.arrays.slots import as_secret, term_hash
 from nearcast.errors import QueryError
 from nearcast.text import DEFAULT, Analyser, Conjunct, parse_bag, parse_query
 from nearcast.text.columns import hash_terms, hash_texts, may_have_syntax
@@ -23,16 +23,26 @@ TEXTS = st.one_of(st.text(max_size=20), st.lists(WORDS, max_size=90).map(" ".joi
 
 
 @settings(deadline=None)  # the first call compiles
-@given(texts=st.lists(TEXTS, max_size=8), skip=st.integers(0, 2), stop=st.booleans())
-def test_a_column_has_the_terms_of_its_texts(texts: list[str], skip: int, stop: bool) -> None:
+@given(
+    texts=st.lists(TEXTS, max_size=8),
+    skip=st.integers(0, 2),
+    stop=st.booleans(),
+    secret=st.sampled_from([b"", b"sixteen letters."]),
+)
+def test_a_column_has_the_terms_of_its_texts(
+    texts: list[str], skip: int, stop: bool, secret: bytes
+) -> None:
     """Each term once a text, sliced columns and stop words included."""
     analyser = Analyser(stop_words=["ipad"]) if stop else Analyser()
     texts = [text.encode(errors="ignore").decode() for text in texts]
-    hashed = hash_texts(pa.array(texts, pa.string())[skip:], analyser)
+    drawn = as_secret(secret)
+    hashed = hash_texts(pa.array(texts, pa.string())[skip:], analyser, drawn)
     assert len(hashed.starts) == len(texts[skip:]) + 1
     for number, text in enumerate(texts[skip:]):
         found = hashed.hashes[hashed.starts[number] : hashed.starts[number + 1]].tolist()
-        assert sorted(found) == sorted(term_hash(term) for term in analyser.terms(text))
+        terms = list(analyser.terms(text))
+        assert sorted(found) == sorted(hash_terms(terms, drawn).tolist())
+        assert secret or sorted(found) == sorted(map(term_hash, terms))
 
 
 def test_every_character_is_read_alike_in_a_column() -> None:

@@ -8,7 +8,7 @@ keys has odds of 1 in 10^11. Being plain arrays, tables can be saved, mapped and
 Strings that come from outside are hashed with a secret (`secret_words`): SipHash-1-3 with 128 bits
 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). Nobody who does not know the
 secret can choose strings that share a hash, or that crowd one part of a table. `FIXED` stands for
-the plain hash that stored plans and the state of pipelines contain.
+the plain hash, which plans made without a pipeline contain, and states from before version 6.
 """
 
 from __future__ import annotations
@@ -51,7 +51,12 @@ _START = (
 
 def secret_words() -> Secret:
     """Draw a new secret."""
-    return read_only(np.frombuffer(urandom(16), np.uint64))
+    return as_secret(urandom(16))
+
+
+def as_secret(data: bytes) -> Secret:
+    """Give the secret that 16 bytes hold, or FIXED if there are none."""
+    return read_only(np.frombuffer(data, np.uint64)) if data else FIXED
 
 
 def empty_slots(size: int) -> Slots:

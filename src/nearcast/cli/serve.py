@@ -101,6 +101,14 @@ def serve_command(
             help="How far the time of an event may be ahead of the clock; inf for no limit.",
         ),
     ] = 300.0,
+    max_waiting: Annotated[
+        float,
+        typer.Option(
+            metavar="BYTES",
+            min=0.0,
+            help="How many bytes of requests of a tenant may wait; more are answered with 503.",
+        ),
+    ] = 256e6,
     retain_hours: Annotated[
         float | None,
         typer.Option(metavar="H", min=0.0, show_default="a week", help="Keep updates this long."),
@@ -253,6 +261,7 @@ def serve_command(
         ),
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
+        waiting_bytes=max_waiting,
         quotas=quotas,
         tls=tls,
         map_style=map_style,

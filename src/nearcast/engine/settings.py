@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """The sliding window, the space and the term weights of top-k, and the text analyser."""
+    """The sliding window, the space and the term weights of top-k, and the text analyser.
+
+    `secret` is that of a pipeline (`PipelineState.secret`), which sets it; engines draw their own.
+    """
 
     window: Window = field(default_factory=Window)
     space: Box = WORLD
     history: Vocabulary | None = None
     analyser: Analyser = DEFAULT
+    secret: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if self.space.west > self.space.east:

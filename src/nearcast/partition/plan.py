@@ -9,13 +9,14 @@ apart (`wanted`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition._plan_file import PLAN, Arrays, Facts, SavedPlan
@@ -24,14 +25,16 @@ from nearcast.partition.tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.text_map import TextMap as TextMap  # users of a plan need it
 from nearcast.partition.text_map import (
     as_map,
+    check_letters,
     check_map,
     check_order,
     map_arrays,
     packed,
+    respelled,
     unpacked,
 )
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version of the file that `Plan.save` writes."""
 
 Kind = Literal["grid", "hash", "shared"]
@@ -73,6 +76,8 @@ class Plan(SavedPlan):
     - `cell_worker`: for each cell the worker it belongs to, or -1 - k where `maps[k]` splits it.
     - `order_terms`, `order_counts`: frequent terms, sorted, and in how many sampled messages each
       occurs. The key of a conjunct (`keys`) follows from them.
+    - `letters`: of a plan that was made without a pipeline, so that its terms have the plain hash:
+      all terms in it. Plans of a pipeline have none; their hashes are made with its secret.
     - `number`: the version of the routing table, which grows with every change.
     - `about`: anything else worth keeping, as JSON.
     """
@@ -90,6 +95,7 @@ class Plan(SavedPlan):
     order_counts: Int64s = field(default_factory=no_counts)
     number: int = 1
     about: Mapping[str, Any] = field(default_factory=dict)
+    letters: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the way to normalise a field of a frozen dataclass
@@ -97,6 +103,7 @@ class Plan(SavedPlan):
         put(self, "maps", tuple(as_map(each) for each in self.maps))
         put(self, "order_terms", np.ascontiguousarray(self.order_terms, np.uint64))
         put(self, "order_counts", np.ascontiguousarray(self.order_counts, np.int64))
+        put(self, "letters", tuple(self.letters))
         _check(self)
 
     def _repr_png_(self) -> bytes:
@@ -104,6 +111,30 @@ class Plan(SavedPlan):
         from nearcast.partition.draw import plan_png  # which draws plans, and so imports this
 
         return plan_png(self)
+
+    @property
+    def terms(self) -> Terms:
+        """The hashes of all terms in it, each once."""
+        return np.unique(np.concatenate([self.order_terms, *(each.terms for each in self.maps)]))
+
+    def hashed_with(self, secret: Secret) -> Plan:
+        """The plan for a pipeline with a secret, if the letters of its terms are known.
+
+        Otherwise it stays as it is. Its terms are then like any others where the secret is another
+        one: updates are the same, and the load is divided as by chance.
+        """
+        if not self.letters:
+            return self
+        order_terms, order_counts = respelled(
+            self.letters, secret, self.order_terms, self.order_counts
+        )
+        maps = [
+            TextMap(*respelled(self.letters, secret, each.terms, each.workers), each.others)
+            for each in self.maps
+        ]
+        return replace(
+            self, maps=maps, order_terms=order_terms, order_counts=order_counts, letters=()
+        )
 
     @property
     def split_cells(self) -> npt.NDArray[np.bool_]:
@@ -124,6 +155,7 @@ class Plan(SavedPlan):
             "grid": list(self.grid),
             "number": self.number,
             "about": dict(self.about),
+            "letters": list(self.letters),
         }
         return facts, {
             "cell_worker": self.cell_worker,
@@ -146,6 +178,7 @@ class Plan(SavedPlan):
             order_counts=arrays["order_counts"],
             number=facts["number"],
             about=facts["about"],
+            letters=facts.get("letters", ()),  # there are none in version 1
         )
 
 
@@ -169,6 +202,8 @@ def _check(plan: Plan) -> None:
     for number, each in enumerate(plan.maps):
         check_map(each, plan.workers, f"maps[{number}]")
     check_order(plan.order_terms, plan.order_counts)
+    if plan.letters:
+        check_letters(plan.letters, plan.terms)
 
 
 def _arrays(plan: Plan) -> PlanArrays:

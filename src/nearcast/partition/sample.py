@@ -60,13 +60,14 @@ class Sample:
     """Rows and messages to plan from, and other messages to score plans on.
 
     `operations` is how many subscriptions were made, moved and ended while the messages (both
-    parts) arrived.
+    parts) arrived. `letters` are those of its terms, if they are known: their hash is plain.
     """
 
     rows: SampleRows
     messages: SampleMessages
     held_out: SampleMessages
     operations: int = 0
+    letters: Sequence[str] = ()
 
     def limited(self, most_rows: int, most_messages: int, seed: int = 0) -> Sample:
         """Thin out to at most that many rows, and messages in each part, all equally likely."""
@@ -185,7 +186,8 @@ def sample_from_events(
     reader = _HistoryReader(analyser)
     for event in events:
         reader.take(event)
-    return sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
+    sample = sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
+    return replace(sample, letters=reader.letters)
 
 
 def frequent_terms(messages: SampleMessages, most: int = _MOST_FREQUENT) -> tuple[Terms, Int64s]:
@@ -274,5 +276,9 @@ class _HistoryReader:
     def messages(self) -> SampleMessages:
         return SampleMessages(*self._messages.columns(self._hashes()))
 
+    @property
+    def letters(self) -> list[str]:
+        return list(self._numbers)
+
     def _hashes(self) -> Terms:
-        return hash_terms([*self._numbers])
+        return hash_terms(self.letters)

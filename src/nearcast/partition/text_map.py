@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.lists import starts_of
+from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.tables import Terms, fill_workers, table_size
+from nearcast.text.columns import hash_terms
+
+V = TypeVar("V", bound=np.generic)
 
 
 class TextMap(NamedTuple):
@@ -58,6 +62,24 @@ def check_order(terms: Terms, counts: Int64s) -> None:
         raise InvalidValue("order_terms", len(terms), "sorted terms, a count for each")
     if len(counts) and counts.min() < 1:
         raise InvalidValue("order_counts", int(counts.min()), "counts of 1 or more")
+
+
+def check_letters(letters: Sequence[str], terms: Terms) -> None:
+    """Refuse letters that are not those of all of some terms."""
+    missing = int((~np.isin(terms, hash_terms(list(letters)))).sum())
+    if missing:
+        raise InvalidValue("letters", len(letters), f"all terms of the plan; {missing} are missing")
+
+
+def respelled(
+    letters: Sequence[str], secret: Secret, terms: Terms, values: npt.NDArray[V]
+) -> tuple[Terms, npt.NDArray[V]]:
+    """Sorted terms and their values by hashes with a secret; all terms are among `letters`."""
+    plain, other = hash_terms(list(letters)), hash_terms(list(letters), secret)
+    order = np.argsort(plain)
+    found = other[order[np.searchsorted(plain[order], terms)]]
+    again = np.argsort(found)
+    return found[again], values[again]
 
 
 def rises(terms: Terms) -> bool:

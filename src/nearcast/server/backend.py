@@ -7,6 +7,7 @@ commit: the busier the server, the larger the batches. Reads go through the same
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,9 @@ class EngineThread:
     `gate` raises a problem when no events are accepted. With `confirmed_within_s` a standby has
     to confirm a commit before it is answered and its updates are delivered. Events beyond
     `quotas` are refused.
+
+    `size` of a method is how many bytes the request has that is to wait. Of requests with more
+    than `most_bytes` together, one alone may wait; others are refused.
     """
 
     def __init__(
@@ -116,9 +120,11 @@ class EngineThread:
         confirmed_within_s: float | None = None,
         quotas: TenantQuotas | None = None,
         telemetry: Telemetry | None = None,
+        most_bytes: float = math.inf,
     ) -> None:
         self._telemetry = Telemetry() if telemetry is None else telemetry
         self._quotas = quotas
+        self._most_bytes = most_bytes
         self.log: UpdateLog = engine.log
         self._gate = gate
         self._engine = engine
@@ -144,6 +150,11 @@ class EngineThread:
         """How many requests are queued."""
         return len(self._jobs)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes the queued requests have."""
+        return self._jobs.size
+
     def apply(
         self,
         events: Sequence[Event],
@@ -151,6 +162,7 @@ class EngineThread:
         stop: bool = False,
         stamped: bool = True,
         cost: int | None = None,
+        size: int = 0,
     ) -> asyncio.Future[Sequence[EventOutcome]]:
         """Apply events in order; they are durable once the future is done.
 
@@ -160,7 +172,7 @@ class EngineThread:
         """
         self._gate()
         answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped), cost)
+        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped), cost, size)
         return answer
 
     def apply_once(
@@ -172,15 +184,20 @@ class EngineThread:
         stop: bool = False,
         stamped: bool = True,
         cost: int | None = None,
+        size: int = 0,
     ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
         """Apply events, unless a response is stored under the key: then return that."""
         self._gate()
         answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_ApplyJob(events, answer, key, remember, stop, stamped), cost)
+        self._put(_ApplyJob(events, answer, key, remember, stop, stamped), cost, size)
         return answer
 
     def change(
-        self, question: Callable[[Engine], T], then: Callable[[T], None] | None = None
+        self,
+        question: Callable[[Engine], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        size: int = 0,
     ) -> asyncio.Future[T]:
         """Call a function that changes what the engine stores, if changes are accepted.
 
@@ -194,13 +211,13 @@ class EngineThread:
             return question(engine)
 
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._put(_ReadJob(changing, answer, changes=True, then=then))
+        self._put(_ReadJob(changing, answer, changes=True, then=then), size=size)
         return answer
 
-    def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
+    def ask(self, question: Callable[[Engine], T], *, size: int = 0) -> asyncio.Future[T]:
         """Call a function with the engine between two batches, and return its result."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._put(_ReadJob(question, answer))
+        self._put(_ReadJob(question, answer), size=size)
         return answer
 
     def repeat(self, records: Sequence[CommitRecord]) -> asyncio.Future[None]:
@@ -209,23 +226,21 @@ class EngineThread:
         self._put(_RepeatJob(records, answer))
         return answer
 
-    def _put(self, job: _Job, cost: int | None = None) -> None:
+    def _put(self, job: _Job, cost: int | None = None, size: int = 0) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
+        held = self._jobs.size
         if len(self._jobs) >= MOST_WAITING:
-            raise Problem(
-                503,
-                "too-busy",
-                f"{MOST_WAITING:,} requests are waiting already; try again in a moment",
-                headers={"Retry-After": "1"},
-            )
+            raise _too_busy(f"{MOST_WAITING:,} requests")
+        if held and size and held + size > self._most_bytes:
+            raise _too_busy(f"requests with {held:,} bytes")
         if not isinstance(job, _ApplyJob):
-            self._jobs.put(job)
+            self._jobs.put(job, size=size)
             return
         job.origin = self._telemetry.origin()
         if cost is None:
             cost = sum(map(event_cost, job.events))
-        self._jobs.put(job, len(job.events), cost)
+        self._jobs.put(job, len(job.events), cost, size)
 
     async def check_writable(self) -> None:
         """Raise an error if nothing can be committed now; what was just committed is proof."""
@@ -405,6 +420,15 @@ class EngineThread:
                 if not job.answer.done():
                     job.answer.set_result(batch.outcomes[start:stop])
                 start = stop
+
+
+def _too_busy(waiting: str) -> Problem:
+    return Problem(
+        503,
+        "too-busy",
+        f"{waiting} are waiting already; try again in a moment",
+        headers={"Retry-After": "1"},
+    )
 
 
 def _remembering(

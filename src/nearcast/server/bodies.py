@@ -16,6 +16,7 @@ from nearcast.server.problems import Problem
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+_SIZE = "nearcast.body_size"
 encode = msgspec.json.Encoder().encode
 
 
@@ -48,7 +49,13 @@ async def whole_body(request: Request, most: int) -> bytes:
         body += chunk
         if len(body) > most:
             raise too_large(most)
+    request.scope[_SIZE] = len(body)
     return bytes(body)
+
+
+def size_of(request: Request) -> int:
+    """How many bytes the body has that was read of a request as a whole."""
+    return int(request.scope.get(_SIZE, 0))
 
 
 def too_large(most: int) -> Problem:

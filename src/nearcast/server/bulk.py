@@ -156,7 +156,7 @@ async def take_lines(
         async for piece in _slices(context):
             lines = ParsedLines()
             await _parse(context, lines, piece, op)
-            await _apply(context, lines, tally, stamped=stamped)
+            await _apply(context, lines, tally, piece.size, stamped=stamped)
     except (Problem, NearcastError) as error:
         raise tally.broken_off(error) from None
     return tally.answer().response()
@@ -174,7 +174,7 @@ async def take_until_error(context: RequestContext, *, stamped: bool) -> Respons
 
 
 async def _apply(
-    context: RequestContext, lines: ParsedLines, tally: LineTally, *, stamped: bool
+    context: RequestContext, lines: ParsedLines, tally: LineTally, size: int, *, stamped: bool
 ) -> None:
     """Apply the events of a slice, others in between; the key must still be valid."""
     outcomes: list[EventOutcome] = []
@@ -182,7 +182,9 @@ async def _apply(
         await context.caller.pace(len(lines))  # slower, rather than half a body
         for events, cost in lines.parts(context.limits.slice_lines):
             context.state.authenticator.confirm(context.caller)
-            outcomes += await context.tenant.backend.apply(events, stamped=stamped, cost=cost)
+            outcomes += await context.tenant.backend.apply(
+                events, stamped=stamped, cost=cost, size=size
+            )
     finally:
         lines.count(outcomes, tally)
 

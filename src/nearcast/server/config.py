@@ -46,7 +46,8 @@ class Config:
     Without `data` everything is kept in memory. `open` lets requests without a key in, as the
     tenant `default` with every scope: right on a loopback address only. `lead_s` is how far the
     time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
-    of a request may take, and how long its body may pause.
+    of a request may take, and how long its body may pause. `waiting_bytes` is how many bytes the
+    requests of a tenant may have that wait for its writer.
 
     `map_style` is the address of a MapLibre style that the live map is drawn on.
 
@@ -78,6 +79,7 @@ class Config:
     stalled_s: float = 120.0
     retain_seconds: float | None = None
     retain_updates: int | None = None
+    waiting_bytes: float = 256e6
     tls: TlsFiles | None = None
     map_style: str | None = None
     private_webhooks: bool = False

@@ -52,11 +52,11 @@ async def act(
     `respond` raises the error of a refused event. Such a request changed nothing and is not
     stored.
     """
-    key = context.request.headers.get("idempotency-key")
+    key, size = context.request.headers.get("idempotency-key"), len(body)
     if key is None:
-        return respond(
-            await context.tenant.backend.apply(events, stop=stop, stamped=stamped, cost=cost)
-        ).response()
+        backend = context.tenant.backend
+        outcomes = await backend.apply(events, stop=stop, stamped=stamped, cost=cost, size=size)
+        return respond(outcomes).response()
     if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
     fingerprint = sha256(body).digest()
@@ -71,7 +71,7 @@ async def act(
 
     path = context.request.scope["path"]
     found = await context.tenant.backend.apply_once(
-        f"{path} {key}", events, remember, stop=stop, stamped=stamped, cost=cost
+        f"{path} {key}", events, remember, stop=stop, stamped=stamped, cost=cost, size=size
     )
     if not isinstance(found, bytes):
         return respond(found).response()

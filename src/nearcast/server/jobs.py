@@ -18,16 +18,18 @@ _QUICK_EVENTS = 64
 
 @dataclass(slots=True)
 class _Lane(Generic[J]):
-    jobs: deque[tuple[J, int, int]] = field(default_factory=deque)
+    jobs: deque[tuple[J, int, int, int]] = field(default_factory=deque)
+    size: int = 0
 
     def move_to(self, turn: list[J], events: int, cost: int, *, least: int) -> tuple[int, int]:
         """Move jobs to a turn until it is full, but at least some of them."""
         while self.jobs:
-            job, more_events, more_cost = self.jobs[0]
+            job, more_events, more_cost, size = self.jobs[0]
             full = events + more_events > LARGEST_BATCH or cost + more_cost > TURN_COST
             if full and least <= 0:
                 break
             self.jobs.popleft()
+            self.size -= size
             turn.append(job)
             events, cost, least = events + more_events, cost + more_cost, least - 1
         return events, cost
@@ -49,11 +51,18 @@ class JobQueue(Generic[J]):
     def __len__(self) -> int:
         return len(self._quick.jobs) + len(self._bulky.jobs)
 
-    def put(self, job: J, events: int = 0, cost: int = 0) -> None:
-        """Queue a job with a number of events and what they cost."""
+    @property
+    def size(self) -> int:
+        """The bytes of the requests that the jobs came with."""
+        return self._quick.size + self._bulky.size
+
+    def put(self, job: J, events: int = 0, cost: int = 0, size: int = 0) -> None:
+        """Queue a job with a number of events, what they cost, and the bytes that came with it."""
         quick = cost <= _QUICK_COST and events <= _QUICK_EVENTS
         with self._ready:
-            (self._quick if quick else self._bulky).jobs.append((job, events, cost))
+            lane = self._quick if quick else self._bulky
+            lane.jobs.append((job, events, cost, size))
+            lane.size += size
             self._ready.notify()
 
     def close(self) -> None:

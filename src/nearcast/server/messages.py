@@ -21,6 +21,7 @@ from nearcast.server.bodies import (
     json_object,
     json_response,
     media_type,
+    size_of,
     whole_body,
 )
 from nearcast.server.bulk import take_lines
@@ -162,7 +163,8 @@ async def match(context: RequestContext) -> Response:
         stamp([[event]], engine.now, clock)
         return engine.match(event.message)
 
-    reached: list[Reached] = await context.tenant.backend.ask(read)
+    size = size_of(context.request)
+    reached: list[Reached] = await context.tenant.backend.ask(read, size=size)
     return json_response({"matches": [_reached(each) for each in reached]})
 
 

@@ -107,11 +107,13 @@ class _StateCollector(Collector):
             return sum(each.get(name, 0.0) for each in figures)
 
         queue = sum(tenant.backend.waiting for tenant in tenants)
+        held = sum(tenant.backend.waiting_bytes for tenant in tenants)
         yield _gauge("nearcast_ready", "Whether requests are answered.", float(state.ready))
         yield _gauge("nearcast_tenants", "Tenants that are open.", len(tenants))
         yield _gauge("nearcast_subscriptions", "Subscriptions.", total("subscriptions"))
         yield _gauge("nearcast_index_bytes", "Memory of index and table.", total("bytes"))
         yield _gauge("nearcast_queue_depth", "Requests that wait for the writer.", queue)
+        yield _gauge("nearcast_queue_bytes", "Bytes of the bodies of these requests.", held)
         commits, seconds = state.pair.lag()
         role = state.role
         accepts = float(role.is_primary and role.is_checked)

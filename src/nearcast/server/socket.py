@@ -150,7 +150,7 @@ class SocketSession:
                 self._caller.pay()
                 raise
             ref = fields.get("ref")
-            answer = await self._do(fields)
+            answer = await self._do(fields, len(data))
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)
             await self._send_json({"type": "error", "ref": ref, "problem": problem.as_json()})
@@ -162,7 +162,7 @@ class SocketSession:
             if answer is not None:
                 await self._send_json({"type": "ok", "ref": ref, **answer})
 
-    async def _do(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+    async def _do(self, fields: dict[str, Any], size: int) -> dict[str, Any] | None:
         op = fields.get("op")
         if op == "ack" and self._ack(fields.get("id")):
             return None  # free, as there is at most one for each update that was sent
@@ -182,7 +182,7 @@ class SocketSession:
         event = event_from_json(fields)
         publishes = isinstance(event, Publish | Retract)
         self._caller.require("publish" if publishes else "subscribe")
-        outcome = accepted((await self._tenant.backend.apply([event]))[0])
+        outcome = accepted((await self._tenant.backend.apply([event], size=size))[0])
         return {"op": op, "id": id_of(event), "updates": len(outcome.updates)}
 
     def _ack(self, id: object) -> bool:

@@ -29,6 +29,7 @@ from nearcast.server.bodies import (
     json_object,
     json_response,
     media_type,
+    size_of,
     wants_lines,
     whole_body,
     whole_number,
@@ -286,9 +287,10 @@ async def put_subscription(context: RequestContext) -> Response:
     if fields.get("id") not in (None, id):
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, context)
-    there = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
+    backend, size = context.tenant.backend, size_of(context.request)
+    there = await backend.ask(partial(_living, id=id, now=_now(context)), size=size)
     respond = _made(event, 201 if there is None else 200)
-    return respond(await context.tenant.backend.apply([event])).response()
+    return respond(await backend.apply([event], size=size)).response()
 
 
 @routes.add(
@@ -320,7 +322,8 @@ async def move_subscription(context: RequestContext) -> Response:
             raise InvalidValue(name, fields[name], expected)
     event = event_from_json(fields | {"op": "move", "id": id})
     assert isinstance(event, Move)  # noqa: S101 - by its op
-    outcome = accepted((await context.tenant.backend.apply([event]))[0])
+    size = size_of(context.request)
+    outcome = accepted((await context.tenant.backend.apply([event], size=size))[0])
     found = await context.tenant.backend.ask(lambda engine: engine.get(id))
     if found is None:  # it was moved, and somebody has ended it since
         known = {name: fields[name] for name in ("region", "point") if fields.get(name)}

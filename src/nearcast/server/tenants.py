@@ -79,6 +79,7 @@ class Tenant:
             confirmed_within_s=config.confirmed_within_s,
             quotas=quotas,
             telemetry=config.telemetry,
+            most_bytes=config.waiting_bytes,
         )
         self.figures: dict[str, float] = {}
         self.pipeline: TenantPipeline | None = None

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from nearcast.engine import Engine
 from nearcast.errors import InvalidValue
 from nearcast.server.addresses import check_url
-from nearcast.server.bodies import json_body, json_response, whole_number
+from nearcast.server.bodies import json_body, json_response, size_of, whole_number
 from nearcast.server.describe import ID, describe, limit, parameter
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
@@ -102,7 +102,8 @@ async def put_webhook(context: RequestContext) -> Response:
         if found and context.state.role.is_primary:  # or it was fenced meanwhile
             context.state.dispatcher.begin(context.tenant, hook)
 
-    if not await context.tenant.backend.change(put, begin):
+    size = size_of(context.request)
+    if not await context.tenant.backend.change(put, begin, size=size):
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     return json_response(_shown(context, hook) | {"secret": hook.secret})
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from nearcast._jit import kernel
 from nearcast.arrays.lists import picked, starts_of
-from nearcast.arrays.slots import FIRST_FACTOR, FIRST_SEED, mixed
+from nearcast.arrays.slots import FIRST_FACTOR, FIRST_SEED, Secret, hash_bytes, mixed
 from nearcast.arrays.types import Bits, Bools, Bytes, Floats, Int64s
 from nearcast.geo.polygon_columns import PolygonColumn
 from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists, hash_lists
@@ -95,11 +95,15 @@ def _joined(*parts: Any) -> pa.StringArray:
 
 
 def defined(
-    ids: pa.Array, queries: pa.Array, read: BulkQueries, places: SimplePlaces
+    ids: pa.Array,
+    queries: pa.Array,
+    read: BulkQueries,
+    places: SimplePlaces,
+    secret: Secret,
 ) -> dict[str, Any]:
     """The definitions of subscriptions whose queries were read, as columns of the log."""
     counts = np.diff(read.conjuncts)
-    hashes = _hashed(read.data, read.kinds, read.spans)
+    hashes = _hashed(secret, read.data, read.kinds, read.spans)
     starts, required = _terms(read, read.required, hashes, True)
     lacked_starts, excluded = _terms(read, read.excluded, hashes, False)
     lacking = np.zeros(len(counts), np.bool_)
@@ -144,14 +148,18 @@ def _asks(queries: pa.Array, regions: pa.StringArray, asking: Bools) -> pa.Strin
 
 
 @kernel
-def _hashed(data: Bytes, kinds: Bytes, spans: Int64s) -> Hashes:
+def _hashed(secret: Secret, data: Bytes, kinds: Bytes, spans: Int64s) -> Hashes:
     """The hashes of members that are terms, as texts have them."""
     hashes = np.zeros(len(kinds), np.uint64)
     for member in range(len(kinds)):
         if kinds[member] != TERM:
             continue
+        begin, end = spans[member, 0], spans[member, 1]
+        if len(secret) > 0:
+            hashes[member], _ = hash_bytes(secret, data, begin, end, True)
+            continue
         value = FIRST_SEED
-        for at in range(spans[member, 0], spans[member, 1]):
+        for at in range(begin, end):
             letter = data[at]
             if 65 <= letter <= 90:
                 letter += np.uint8(32)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.slots import as_secret
 from nearcast.arrays.types import Floats, Int64s
+from nearcast.engine.settings import Settings
 from nearcast.geo import Box, Circle, Region, region_to_json
 from nearcast.spark.asking import asks_of, body_text, encoded
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists, hash_lists
 from nearcast.spark.shaped import hull
-from nearcast.text import Analyser
 from nearcast.text.columns import HashedTexts, hash_texts
 
 
@@ -38,7 +39,7 @@ def definition_of(known: dict[str, Any], region: Region) -> dict[str, Any]:
     return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}
 
 
-def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dict[str, Any]:
+def messages_columns(batch: EventBatch, some: Int64s, settings: Settings) -> dict[str, Any]:
     """Messages of some rows, as they are matched and as they were given.
 
     Where no time is given, the body has 0; `with_times` writes what it turns out to be.
@@ -49,6 +50,7 @@ def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dic
     boxes[wide] = checked.boxes[some[wide]]
     texts = checked.texts.take(where)
     times, ttls = np.nan_to_num(checked.at[some]).tolist(), np.nan_to_num(checked.ttl[some])
+    hashes = hash_texts(texts, settings.analyser, as_secret(settings.secret))
     bodies, each = [], zip(some.tolist(), texts.to_pylist(), boxes.tolist(), times, strict=True)
     for (row, text, box, at), ttl in zip(each, ttls.tolist(), strict=True):
         region = None
@@ -58,7 +60,7 @@ def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dic
     return {
         "id": checked.ids.take(where),
         "box": fixed_lists(boxes),
-        "terms": hash_lists(*with_everyone(hash_texts(texts, analyser))),
+        "terms": hash_lists(*with_everyone(hashes)),
         "body": pa.array(bodies, pa.string()),
     }
 

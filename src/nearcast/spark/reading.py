@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.arrays.slots import Slots, hash_strings
+from nearcast.arrays.slots import Secret, Slots, as_secret, hash_with
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.events.flat import column_of
@@ -75,10 +75,10 @@ def dealt_slices(slices: Sequence[Slice], tasks: int) -> list[list[Slice]]:
     return [list(slices[start:stop]) for start, stop in pairwise(edges.tolist())]
 
 
-def hash_ids(ids: pa.StringArray) -> Slots:
+def hash_ids(ids: pa.StringArray, secret: Secret) -> Slots:
     """Both hashes of each id, by which it is known."""
     hashes = np.empty((len(ids), 2), np.uint64)
-    hash_strings(*buffers(ids), hashes)
+    hash_with(secret, *buffers(ids), hashes)
     return hashes
 
 
@@ -97,7 +97,8 @@ def pack_events(
     named = np.flatnonzero((kinds > RANGE) & (kinds != BAD) & ~begins)
     lasting = np.flatnonzero(messages & (checked.ttl > 0))
     ids = pc.fill_null(checked.ids, "")
-    hashes = pa.FixedSizeListArray.from_arrays(pa.array(hash_ids(ids).reshape(-1)), 2)
+    known_by = hash_ids(ids, as_secret(settings.secret))
+    hashes = pa.FixedSizeListArray.from_arrays(pa.array(known_by.reshape(-1)), 2)
     columns = [kinds, batch.flawed, hashes, seq, checked.at, checked.ttl]
     boxes = _boxes_of(batch) if wanted.places else np.empty((0, 4))
     places = pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4)
@@ -135,7 +136,7 @@ def _sampled(
         return SAMPLE.empty_table()
     chosen = np.zeros(len(events), np.bool_)
     chosen[rows[evenly(len(rows), count)]] = True
-    found = messages_of(events, seq, chosen, settings.analyser).messages
+    found = messages_of(events, seq, chosen, settings).messages
     columns = [fixed_lists(found.boxes), hash_lists(*found.texts)]
     return pa.Table.from_arrays(columns, schema=SAMPLE)
 
@@ -168,28 +169,28 @@ def _points(column: pa.ListArray) -> Floats:
 
 def lasting_messages(batch: EventBatch, rows: Int64s, settings: Settings) -> pa.Table:
     """The messages of some rows as they are matched, and as they were given."""
-    return _table({"row": rows} | messages_columns(batch, rows, settings.analyser), LASTING)
+    return _table({"row": rows} | messages_columns(batch, rows, settings), LASTING)
 
 
 def _definitions(batch: EventBatch, begins: Any, settings: Settings) -> pa.Table:
     """What subscriptions ask for."""
-    checked, kinds = batch.checked, batch.kinds
+    checked, kinds, secret = batch.checked, batch.kinds, as_secret(settings.secret)
     rows = np.flatnonzero(begins & (kinds == SUBSCRIBE))
     special = np.isin(rows, np.array([*batch.queries], np.int64))
     bulk = np.isin(rows, batch.bulk)
     plain, tops = rows[~special & ~bulk], np.flatnonzero(begins & (kinds == RANKED))
     where = pa.array(plain)
     queries = checked.queries.take(where)
-    terms = hash_lists(*hash_texts(queries, settings.analyser))
+    terms = hash_lists(*hash_texts(queries, settings.analyser, secret))
     columns = {"row": plain, "id": checked.ids.take(where), "query": queries, "terms": terms}
     parts = [_table(columns | batch.places.columns(plain), DEFINED)]
     if batch.read is not None:
         where = pa.array(batch.bulk)
         asked = checked.ids.take(where), checked.queries.take(where)
-        found = defined(*asked, batch.read, _places(batch, batch.bulk))
+        found = defined(*asked, batch.read, _places(batch, batch.bulk), secret)
         parts.append(_table({"row": batch.bulk} | found, DEFINED))
     if special.any():
-        parts.append(_others(batch, rows[special]))
+        parts.append(_others(batch, rows[special], secret))
     if len(tops):
         ranked = ranked_log(checked, tops, batch.subscriptions)
         parts.append(_table({"row": tops} | ranked, DEFINED))
@@ -220,12 +221,12 @@ def _uniform(table: pa.Table) -> pa.Table:
     return table
 
 
-def _others(batch: EventBatch, rows: Int64s) -> pa.Table:
+def _others(batch: EventBatch, rows: Int64s, secret: Secret) -> pa.Table:
     """Subscriptions that are not plain words in a plain place, one by one."""
     ids = batch.checked.ids.take(pa.array(rows)).to_pylist()
     conjuncts = [c for row in rows.tolist() for c in batch.queries[row].conjuncts]
     words = sorted({term for c in conjuncts for term in c.required | c.excluded})
-    hashes = dict(zip(words, hash_terms(words).tolist(), strict=True))
+    hashes = dict(zip(words, hash_terms(words, secret).tolist(), strict=True))
     entries = []
     for row, id in zip(rows.tolist(), ids, strict=True):
         query, given = batch.queries[row], batch.subscriptions.get(row)

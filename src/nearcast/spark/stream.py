@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from nearcast.arrays.slots import as_secret
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition.adjust.versions import line_of
@@ -282,8 +284,9 @@ class _Opening:
         workers = options.workers or runner.tasks
         name, scheme = partitioners_for(options.partitioner, session)
         choose = planner(name, workers, settings)
-        if options.plan is not None:
-            given = options.plan
+        plan = _given_plan(options.plan, self.state)
+        if plan is not None:
+            given = plan
 
             def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
                 del begun, texts
@@ -299,7 +302,7 @@ class _Opening:
         if isinstance(self._sink, FolderOutput):
             self._sink.check(pipeline.begun)
         standing = pipeline.history.plan
-        if standing is not None and not _same(self.state, standing, options.plan, name, workers):
+        if standing is not None and not _same(self.state, standing, plan, name, workers):
             pipeline.replan()
         pipeline.resume()
         return BatchFeed(pipeline, options.step_rows)
@@ -314,6 +317,16 @@ def open_feed(
 ) -> BatchFeed:
     """Open the pipeline of a state, made new or found again."""
     return _Opening(session, session, state, output, foreach_batch, options).feed()
+
+
+def _given_plan(plan: Plan | None, state: PipelineState) -> Plan | None:
+    """A plan that was requested, with hashes of terms as the pipeline has them."""
+    if plan is not None and not plan.letters and len(plan.terms) and state.secret:
+        logging.getLogger("nearcast.spark").warning(
+            "the plan does not say what its terms are, as one of an earlier release; text is "
+            "divided by chance. Make the plan again to have it divided as planned"
+        )
+    return None if plan is None else plan.hashed_with(as_secret(state.secret))
 
 
 def _same(

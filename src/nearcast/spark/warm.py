@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.memory import MappedMemory
+from nearcast.arrays.slots import FIXED
 from nearcast.engine.settings import Settings
 from nearcast.events import event_from_json
 from nearcast.events.log import Record
@@ -64,8 +65,9 @@ def warm_tasks() -> None:
     records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_EVENTS)]
     events, seq = table_of(records), np.arange(len(records))
     plan = _plan()
-    registrar = Registrar(Settings())
-    none, exact = BEGUN.empty_table(), ExactMatching(Settings().analyser)
+    settings = Settings()
+    registrar = Registrar(settings)
+    none, exact = BEGUN.empty_table(), ExactMatching(settings.analyser)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         shard, router = Shard(memory), Router(memory)
@@ -77,7 +79,7 @@ def warm_tasks() -> None:
             shard.apply(placed.shards[0])
             router.apply(placed.changes)
             shard.held.names_of(shard.changed(exact).slots)
-            texts = messages_of(some, numbers, reading.messages, Settings().analyser)
+            texts = messages_of(some, numbers, reading.messages, settings)
             if not len(texts.ids) or router.wanted is None:
                 continue
             slots = router.wanted.slots
@@ -108,7 +110,7 @@ def _warm_ranking() -> None:
     settings = Settings(window=Window(seconds=1.0))
     registrar = Registrar(settings)
     everything = np.ones(BUCKETS, np.bool_)
-    rules = RankingRules(settings.window, settings.space, settings.analyser, None)
+    rules = RankingRules(settings.window, settings.space, settings.analyser, None, FIXED)
     ranking = partial(RankedHolder, rules=rules)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
@@ -122,7 +124,7 @@ def _warm_ranking() -> None:
             reading = registrar.read(some, np.arange(first, first + len(some)))
             messages = arrivals(reading, 0, slides=True)
             shard.apply(RankedStep(messages, reading.log, everything, none))
-            buckets_of(some["id"].combine_chunks())
+            buckets_of(some["id"].combine_chunks(), FIXED)
             shard = ranking(memory, shard.describe())
         del shard
 

@@ -1,7 +1,9 @@
 """Columns of texts: their bytes, and the hashes of their terms.
 
 Where no dictionary is at hand, as between machines, a term is known by 64 bits of hash; two of ten
-million terms share them with odds of 3 in a million.
+million terms share them with odds of 3 in a million. With a secret (`nearcast.arrays.slots`) nobody
+who does not know it can raise these odds: any term that is sent shares the hash of one of N others
+with odds of N in 2^64.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from nearcast._jit import inlined, inner, kernel
 from nearcast.arrays.slots import (
     FIRST_FACTOR,
     FIRST_SEED,
+    FIXED,
     SECOND_FACTOR,
     SECOND_SEED,
     Secret,
@@ -24,7 +27,7 @@ from nearcast.arrays.slots import (
     add_word,
     begin_hash,
     end_hash,
-    hash_strings,
+    hash_with,
     mixed,
 )
 from nearcast.arrays.strings import buffers as buffers  # of columns of texts too
@@ -82,20 +85,24 @@ def not_ascii(data: Bytes, offsets: Int64s) -> npt.NDArray[np.bool_]:
     return odd
 
 
-def hash_texts(texts: pa.StringArray, analyser: Analyser = DEFAULT) -> HashedTexts:
+def hash_texts(
+    texts: pa.StringArray, analyser: Analyser = DEFAULT, secret: Secret = FIXED
+) -> HashedTexts:
     """Turn a column of texts without nulls into the hashes of their terms."""
     data, offsets = buffers(texts)
     plain = analyser == DEFAULT
     odd = not_ascii(data, offsets) if plain else np.ones(len(texts), np.bool_)
     if odd.all():
-        return _hash_slowly(texts, analyser)
+        return _hash_slowly(texts, analyser, secret)
     room = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
     starts, hashes = np.zeros(len(offsets), np.int64), np.empty(room, np.uint64)
-    _hash_ascii(data, offsets, odd, starts, hashes)
+    longest = int(np.diff(offsets).max()) // 2 + 1
+    tokens, spans = np.empty((longest, 2), np.uint64), np.empty((longest, 2), np.int64)
+    _hash_ascii(data, offsets, odd, secret, tokens, spans, starts, hashes)
     fast = HashedTexts(starts, hashes[: starts[-1]])
     if not odd.any():
         return fast
-    slow = _hash_slowly(texts.filter(pa.array(odd)), analyser)
+    slow = _hash_slowly(texts.filter(pa.array(odd)), analyser, secret)
     return HashedTexts(*spliced(fast.starts, fast.hashes, odd, slow.starts, slow.hashes))
 
 
@@ -145,28 +152,19 @@ def cut_ascii(data: Bytes, at: int, stop: int, secret: Secret, hashes: Slots, sp
 
 @kernel
 def _hash_ascii(
-    data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], starts: Int64s, hashes: Hashes
-) -> None:
+    data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], secret: Secret, tokens: Slots,
+    spans: Int64s, starts: Int64s, hashes: Hashes,
+) -> None:  # fmt: skip
+    """Hash the terms of texts; `tokens` and `spans` have room for those of the longest."""
     written = 0
     for text in range(len(offsets) - 1):
-        starts[text] = written
-        begin, at, stop = written, offsets[text], offsets[text + 1]
+        starts[text] = begin = written
         if odd[text]:
             continue
-        while at < stop:
-            value, token = FIRST_SEED, at
-            while at < stop:
-                letter = data[at]
-                if 65 <= letter <= 90:
-                    letter += np.uint8(32)
-                elif not (97 <= letter <= 122 or 48 <= letter <= 57):
-                    break
-                value = (value ^ np.uint64(letter)) * FIRST_FACTOR
-                at += 1
-            if at > token:
-                hashes[written] = mixed(value)
-                written += 1
-            at += 1
+        count = cut_ascii(data, offsets[text], offsets[text + 1], secret, tokens, spans)
+        for token in range(count):
+            hashes[written] = tokens[token, 0]
+            written += 1
         written = _once_each(hashes, begin, written)
     starts[len(offsets) - 1] = written
 
@@ -209,20 +207,20 @@ def _once_each(hashes: Hashes, begin: int, end: int) -> int:
     return kept
 
 
-def _hash_slowly(texts: pa.StringArray, analyser: Analyser) -> HashedTexts:
+def _hash_slowly(texts: pa.StringArray, analyser: Analyser, secret: Secret) -> HashedTexts:
     terms = [sorted(analyser.terms(text)) for text in texts.to_pylist()]
     starts = np.zeros(len(terms) + 1, np.int64)
     np.cumsum([len(some) for some in terms], out=starts[1:])
-    return HashedTexts(starts, hash_terms([term for some in terms for term in some]))
+    return HashedTexts(starts, hash_terms([term for some in terms for term in some], secret))
 
 
-def hash_terms(terms: list[str]) -> Hashes:
+def hash_terms(terms: list[str], secret: Secret = FIXED) -> Hashes:
     """The hashes of terms that the analyser gave."""
     words = [term.encode() for term in terms]
     offsets = np.zeros(len(words) + 1, np.int64)
     np.cumsum([len(word) for word in words], out=offsets[1:])
     hashes = np.empty((len(words), 2), np.uint64)
-    hash_strings(np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
+    hash_with(secret, np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
     return hashes[:, 0].copy()
 
 

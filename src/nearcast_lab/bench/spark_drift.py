@@ -111,7 +111,7 @@ class OraclePlanner:
         published = _events(now, "publish")
         some = published.take(pa.array(evenly(len(published), 2 * _MOST_MESSAGES)))
         every = np.ones(len(some), np.bool_)
-        texts = messages_of(some, np.arange(len(some)), every, log.settings.analyser)
+        texts = messages_of(some, np.arange(len(some)), every, log.settings)
         changes = log.events_per_batch * len(now) - len(published)
         operations = round(changes * len(some) / max(len(published), 1))
         return begun, SampleMessages(texts.messages.boxes, *texts.messages.texts), operations

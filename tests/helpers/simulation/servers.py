@@ -145,9 +145,9 @@ class _Queue(JobQueue[Any]):
 
     thread: SimulatedThread | None = None
 
-    def put(self, job: Any, events: int = 0, cost: int = 0) -> None:
+    def put(self, job: Any, events: int = 0, cost: int = 0, size: int = 0) -> None:
         """Queue a job, and wake the thread."""
-        super().put(job, events, cost)
+        super().put(job, events, cost, size)
         if self.thread is not None:
             self.thread.wake(0.003)
 

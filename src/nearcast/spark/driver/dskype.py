@@ -172,13 +172,13 @@ class Distributed(RankingDriver):
         settings = history.settings
         given = settings.history
         idf = idf_of(given) if given is not None and given.documents else None
-        terms, _ = terms_of(known["query"].combine_chunks(), settings.analyser, idf)
+        terms, _ = terms_of(known["query"].combine_chunks(), settings, idf)
         wanted = RankedSubscriptions.read(known, terms)
         rows = read_messages(self._files, ranked.files[-1])
         rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0), _MESSAGES)))
-        texts, counts = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
+        texts, counts = terms_of(rows["text"].combine_chunks(), settings, idf)
         messages = WindowMessages.read(rows, texts, counts)
-        return spread_for(self.scheme, ranked.workers, settings.space, wanted, messages)
+        return spread_for(self.scheme, ranked.workers, settings, wanted, messages)
 
 
 def _few(places: np.ndarray, enough: int) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.arrays.slots import as_secret
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
@@ -283,17 +284,17 @@ class History:
         lapses = standing["until"].to_numpy().copy()
         lapses[np.isnan(lapses)] = np.inf
         active = self.actives.at(-np.inf if now is None else now)
+        secret = as_secret(self.settings.secret)
         kept = {
-            "active": hash_ids(active["id"].combine_chunks()),
+            "active": hash_ids(active["id"].combine_chunks(), secret),
             "until": active["end"].to_numpy().copy(),
             "active_seq": active["seq"].to_numpy().copy(),
             "now": np.array([np.nan if now is None else now]),
             "next": np.array([next]),
             "ring": entries,
         }
-        ids = StandingIds(
-            hash_ids(standing["id"].combine_chunks()), self.live, lapses, self._ranked[self.live]
-        )
+        hashes = hash_ids(standing["id"].combine_chunks(), secret)
+        ids = StandingIds(hashes, self.live, lapses, self._ranked[self.live])
         return Ledger.restored(window, kept, ids, self._ended)
 
     def _follow(self, log: pa.Table, step: LogStep) -> None:

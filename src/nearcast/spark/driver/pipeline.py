@@ -107,7 +107,7 @@ class Pipeline:
     ) -> None:
         state.claim()
         self.state = state
-        self.settings = settings
+        self.settings = settings = replace(settings, secret=state.secret)
         self._choose_plan = choose_plan
         self._output = output
         self._runner = runner
@@ -213,7 +213,7 @@ class Pipeline:
             state=self.state.path,
             plan=history.plan.to_bytes(),
             steps=[*history.steps, step],
-            analyser=self.settings.analyser,
+            settings=self._settings,
             parts=self._parts(loaded, reading),
             asked=asked(placed),
             output=self._output.folder,
@@ -285,6 +285,11 @@ class Pipeline:
             prune_reports(self.state.path, _REPORTS_KEPT)
         return report
 
+    @property
+    def _settings(self) -> Settings:
+        """The settings for tasks: without the history, which may be large and is not needed."""
+        return replace(self.settings, history=None)
+
     def replan(self) -> None:
         """Make another plan with the next messages, and switch to it."""
         self._replan = True
@@ -302,7 +307,7 @@ class Pipeline:
         work = ReadInput(
             state=self.state.path,
             folder=self.state.reading(step),
-            settings=replace(self.settings, history=None),  # which may be large, and is not needed
+            settings=self._settings,
             parts=parts,
             wanted=wanted,
         )
@@ -343,7 +348,7 @@ class Pipeline:
         """Make a plan from the current subscriptions and the messages of a step."""
         which = np.flatnonzero(reading.messages)
         some, every = loaded.given(which, MESSAGE_COLUMNS), np.ones(len(which), np.bool_)
-        texts = messages_of(some, reading.seq[which], every, self.settings.analyser)
+        texts = messages_of(some, reading.seq[which], every, self.settings)
         begun = begun_in(unranked(reading.log))
         standing = self.history.registrar.definitions(self.history.booleans)
         number = max(self.state.plans(), default=0) + 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample
 from nearcast.spark.operations import OTHER, boxes_in, lists_in, of_kind
 from nearcast.spark.shaped import shaped_in
 from nearcast.spark.workers.messages import MessageBatch
+from nearcast.text.columns import hash_terms
 
 COSTS = WorkCosts(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)
 """What work costs a worker, fitted robustly to the CPU time of tasks: half are within 6 % of it.
@@ -56,7 +59,14 @@ def plan_for(
         partition = partial(auto, costs=costs, whole=True)
     plan = partition(sample, workers, grid)
     messages = sample.messages.size + sample.held_out.size
-    return plan.changed(number=1, about={**plan.about, "asked": name, "messages": messages})
+    about = {**plan.about, "asked": name, "messages": messages}
+    return plan.changed(number=1, about=about, letters=_letters_of(plan, sample.letters))
+
+
+def _letters_of(plan: Plan, known: Sequence[str]) -> Sequence[str]:
+    """Those of some terms that are in a plan."""
+    found = np.isin(hash_terms(list(known)), plan.terms).tolist()
+    return tuple(compress(known, found))
 
 
 def is_blind(plan: Plan) -> bool:

@@ -1,6 +1,6 @@
 """The durable state of a pipeline: a folder with everything needed to continue after each step.
 
-    about.json           what this is, and for which settings
+    about.json           what this is, for which settings, and its secret
     plans/N.plan         versions of the routing table, by their numbers
     target.plan          the plan that is to be reached, version by version
     log/S.arrow          what began and ended in step S, and its lasting messages
@@ -29,6 +29,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
+from os import urandom
 from typing import Any
 from uuid import uuid4
 
@@ -42,11 +43,11 @@ from nearcast.spark.io.files import Files
 from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 5
-_READABLE = (1, 2, 3, 4, 5)
+KIND, VERSION = "nearcast pipeline", 6
+_READABLE = (1, 2, 3, 4, 5, 6)
 """The first had no lasting messages, the second no top-k subscriptions, the third did not note
-when the messages of the window end, and the fourth knew neither the messages themselves nor what
-ends before its time."""
+when the messages of the window end, the fourth knew neither the messages themselves nor what ends
+before its time, and the fifth had no secret."""
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
 _READING = "reading"
@@ -95,6 +96,7 @@ class PipelineState:
             if self.files.exists("commits"):
                 raise StateError(f"{path}: has no about.json; give an empty folder as state")
             about = {"kind": KIND, "version": VERSION, "id": uuid4().hex, "settings": settings}
+            about["secret"] = urandom(16).hex()
             self.files.write("about.json", json.dumps(about).encode())
         self.about = read_about(self.files)
         if settings is not None and self.about["settings"] != settings:
@@ -121,6 +123,11 @@ class PipelineState:
     def id(self) -> str:
         """The id of this pipeline, which no other has."""
         return str(self.about["id"])
+
+    @property
+    def secret(self) -> bytes:
+        """What its hashes of terms and ids are made with; nothing in a state that began without."""
+        return bytes.fromhex(self.about.get("secret", ""))
 
     @property
     def checkpoint(self) -> str:

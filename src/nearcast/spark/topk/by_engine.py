@@ -12,7 +12,7 @@ before rebuilds it, from the messages of the window and the current subscription
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -224,7 +224,7 @@ def _caught_up(work: TaskInput, worker: int, source: StateReader, node: TaskNode
     kept = _kept.pop(key, None)  # while it is being changed, nobody else may find it
     if kept is None or kept.buckets != buckets or kept.step not in ranked.steps:
         history = vocabulary_of(work)
-        settings = Settings(ranked.window, ranked.space, history, work.analyser)
+        settings = replace(work.settings, history=history)
         ranking = EngineRanking(settings)
         spans = ranked.before
         messages = window_messages(node.files, spans, ranked.first, ranked.next, ranked.living)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s
 from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import Box, planar_distance
@@ -46,6 +47,7 @@ class RankingRules(NamedTuple):
     space: Box
     analyser: Analyser
     idf: Callable[[str], float] | None
+    secret: Secret
 
 
 class RankedShard:
@@ -55,7 +57,7 @@ class RankedShard:
         self, memory: Memory, described: Mapping[str, Any] | None = None, *, rules: RankingRules
     ) -> None:
         """Make an empty one, or attach to the one that `describe` described."""
-        self._memory = memory
+        self._memory, self._secret = memory, rules.secret
         space = rules.space
         if described is None:
             diagonal = planar_distance(space.west, space.south, space.east, space.north)
@@ -63,7 +65,9 @@ class RankedShard:
         else:
             self.core = TopK.attach(memory, described["core"])
         known: Mapping[str, Any] = defaultdict(lambda: None) if described is None else described
-        self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, known["terms"])
+        self.terms = TermNumbers(
+            self.core, rules.analyser, rules.idf, memory, known["terms"], rules.secret
+        )
         self.ids = NumberedStrings(0, memory, "message_ids", known["ids"])
         self._names = Names(memory, "owner", known["names"])
         sizes = known["sizes"] or {"owners": 0, "subs": 0, "ended": 0}
@@ -133,7 +137,7 @@ class RankedShard:
         lost, gained = self._mine & ~step.mine, step.mine & ~self._mine
         if lost.any():
             owners = np.flatnonzero(self.sub_of.array != NO_OWNER).astype(np.int32)
-            going = owners[lost[buckets_of(self._names.of(owners))]]
+            going = owners[lost[buckets_of(self._names.of(owners), self._secret)]]
             self.core.unsubscribe(self.sub_of.array[going])
             self.sub_of.array[going] = NO_OWNER
             self._names.forget(going)

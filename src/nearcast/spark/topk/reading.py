@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.column import Column
-from nearcast.arrays.slots import hash_strings
+from nearcast.arrays.slots import Secret, hash_with
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.events import Subscribe, Subscription, Top, event_from_json, event_to_json
 from nearcast.events.log import decode_json
@@ -69,11 +69,10 @@ class RankedSubscriptions(NamedTuple, Generic[T]):
             self.alphas[which], self.ks[which], self.terms.of(which),
         )  # fmt: skip
 
-    @property
-    def keys(self) -> npt.NDArray[np.uint64]:
+    def keys(self, secret: Secret) -> npt.NDArray[np.uint64]:
         """Hashes of their ids."""
         hashes = np.empty((len(self.ids), 2), np.uint64)
-        hash_strings(*buffers(self.ids), hashes)
+        hash_with(secret, *buffers(self.ids), hashes)
         return hashes[:, 0].copy()
 
 

@@ -79,9 +79,9 @@ class StateReader:
 
     def rules(self) -> RankingRules:
         """What scores depend on."""
-        ranked = self._ranked
+        work, ranked = self._work, self._ranked
         return RankingRules(
-            ranked.window, ranked.space, self._work.analyser, weights_of(self._work)
+            ranked.window, ranked.space, work.analyser, weights_of(work), work.secret
         )
 
     def step(self, step: LogStep) -> RankedStep:
@@ -89,7 +89,7 @@ class StateReader:
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])
         log = self.logged(f"log/{step.number:09}.arrow")
-        return RankedStep(messages, _within(log, self.mine), self.mine, self.standing)
+        return RankedStep(messages, self.own(log), self.mine, self.standing)
 
     def start(self, shard: RankedShard) -> int:
         """Build the shard as of before the last step; return how many steps it includes."""
@@ -112,7 +112,7 @@ class StateReader:
         where: dict[int, int] = {}
         begun, total = [], 0
         for part in parts:
-            own = _within(part, buckets)
+            own = self._within(part, buckets)
             kinds, owners = own["kind"].to_numpy(), own["owner"].to_numpy()
             came = own.filter(pa.array(kinds == RANKED))
             numbers = range(total, total + len(came))
@@ -131,17 +131,16 @@ class StateReader:
 
     def own(self, log: pa.Table) -> pa.Table:
         """The rows of a log that begin in the worker's buckets, and all that end."""
-        return _within(log, self.mine)
+        return self._within(log, self.mine)
 
-
-def _within(log: pa.Table, buckets: Mask) -> pa.Table:
-    """The rows of a log that begin in some buckets, and all that end."""
-    kinds = log["kind"].to_numpy()
-    inside = kinds == GONE
-    rows = np.flatnonzero(kinds == RANKED)
-    ids = log["id"].take(pa.array(rows)).combine_chunks()
-    inside[rows] = buckets[buckets_of(ids)]
-    return log.filter(pa.array(inside)).combine_chunks()
+    def _within(self, log: pa.Table, buckets: Mask) -> pa.Table:
+        """The rows of a log that begin in some buckets, and all that end."""
+        kinds = log["kind"].to_numpy()
+        inside = kinds == GONE
+        rows = np.flatnonzero(kinds == RANKED)
+        ids = log["id"].take(pa.array(rows)).combine_chunks()
+        inside[rows] = buckets[buckets_of(ids, self._work.secret)]
+        return log.filter(pa.array(inside)).combine_chunks()
 
 
 def weights_of(work: TaskInput) -> Callable[[str], float] | None:

@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.lists import picked
+from nearcast.arrays.slots import as_secret
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.engine.settings import Settings
 from nearcast.events.flat import boxes_of, column_of, points_of, present
 from nearcast.events.parquet import table_rows
 from nearcast.geo import Region, region_from_json, region_to_json
@@ -17,7 +19,6 @@ from nearcast.spark.asking import body_text, has_shape
 from nearcast.spark.entries import with_everyone
 from nearcast.spark.operations import boxes_in, lists_in
 from nearcast.spark.shaped import hull
-from nearcast.text import Analyser
 from nearcast.text.columns import HashedTexts, hash_texts
 
 
@@ -56,7 +57,7 @@ def messages_of(
     events: pa.Table,
     seq: Int64s,
     wanted: npt.NDArray[np.bool_],
-    analyser: Analyser,
+    settings: Settings,
     more: WantedOfMessages = WantedOfMessages(),  # noqa: B008 - it cannot be changed
     times: Floats | None = None,
 ) -> MessageBatch:
@@ -65,7 +66,7 @@ def messages_of(
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
         times = None if times is None else times[wanted]
     events = events.combine_chunks()
-    texts = hash_texts(column_of(events, "text"), analyser)
+    texts = hash_texts(column_of(events, "text"), settings.analyser, as_secret(settings.secret))
     if more.everyone:
         texts = with_everyone(texts)
     boxes, shaped = _bounds_of(events)

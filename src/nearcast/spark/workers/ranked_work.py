@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.arrays.slots import hash_strings
+from nearcast.arrays.slots import Secret, hash_with
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo import Box
 from nearcast.spark.workers.node import LogStep
@@ -71,10 +71,10 @@ class RankedWork:
     ends: Floats | None  # when those end, or NaN
 
 
-def buckets_of(ids: pa.Array) -> npt.NDArray[np.int64]:
+def buckets_of(ids: pa.Array, secret: Secret) -> npt.NDArray[np.int64]:
     """The bucket of each id."""
     hashes = np.empty((len(ids), 2), np.uint64)
-    hash_strings(*buffers(ids), hashes)
+    hash_with(secret, *buffers(ids), hashes)
     return (hashes[:, 1] >> np.uint64(40)).astype(np.int64) % BUCKETS
 
 

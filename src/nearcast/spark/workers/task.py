@@ -19,7 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nearcast.arrays.slots import Secret, as_secret
 from nearcast.arrays.types import Floats, Int64s
+from nearcast.engine.settings import Settings
 from nearcast.events.columns import updates_table
 from nearcast.events.fields import ADD
 from nearcast.partition.adjust.versions import line_of
@@ -59,7 +61,7 @@ class TaskInput:
     state: str
     plan: bytes
     steps: list[LogStep]  # that shards follow, from the base on
-    analyser: Analyser
+    settings: Settings  # of the pipeline, without the history
     parts: list[list[EventSlice]]  # by task
     output: str  # the folder that updates are for
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
@@ -69,6 +71,16 @@ class TaskInput:
     asks: bool = False  # some subscription asks for more than terms
     include: tuple[str, ...] = ()  # the columns that updates have besides
     ranked: RankedWork | None = None  # for the tasks that rank; None without top-k subscriptions
+
+    @property
+    def analyser(self) -> Analyser:
+        """The analyser of texts."""
+        return self.settings.analyser
+
+    @property
+    def secret(self) -> Secret:
+        """What hashes of terms and ids are made with."""
+        return as_secret(self.settings.secret)
 
 
 Packet = bytes

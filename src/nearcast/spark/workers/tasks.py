@@ -68,7 +68,7 @@ def read_messages(work: TaskInput, task: int) -> MessageBatch:
         masks.append(mask)
     times = [part.times for part in parts if part.times is not None]
     return messages_of(
-        pa.concat_tables(tables), np.concatenate(seqs), np.concatenate(masks), work.analyser, more,
+        pa.concat_tables(tables), np.concatenate(seqs), np.concatenate(masks), work.settings, more,
         np.concatenate(times) if times else None,
     )  # fmt: skip
 

@@ -126,7 +126,7 @@ class RankingContext:
             held = fresh.refills.without_messages(fresh.places[start:stop])
             changes.refills.append(fresh.refills)
             changes.held.append(held)
-            shards = self.ranked.buckets[buckets_of(held.wanted.ids)]
+            shards = self.ranked.buckets[buckets_of(held.wanted.ids, self.work.secret)]
             changes.shards.append(shards.astype(np.int32))
         return changes
 

@@ -72,7 +72,7 @@ class StepReader:
         """The messages among some rows."""
         numbers = rows["number"].to_numpy()
         some = rows.filter(pa.array(numbers >= 0)).combine_chunks()
-        terms, counts = terms_of(_one(some, "text"), self.work.analyser, self.idf)
+        terms, counts = terms_of(_one(some, "text"), self.work.settings, self.idf)
         return WindowMessages.read(some, terms, counts)
 
     def part_of_step(self, span: MessageFile, part: int, parts: int) -> WindowMessages:
@@ -88,7 +88,7 @@ class StepReader:
 
     def wanted(self, begun: pa.Table) -> Wanted:
         """The subscriptions of a log."""
-        terms, _ = terms_of(_one(begun, "query"), self.work.analyser, self.idf)
+        terms, _ = terms_of(_one(begun, "query"), self.work.settings, self.idf)
         return RankedSubscriptions.read(begun, terms)
 
     def operations(self, home: int) -> Operations:

@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from nearcast.arrays.lists import starts_of
+from nearcast.arrays.slots import Secret, as_secret
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.geo import Box
+from nearcast.engine.settings import Settings
 from nearcast.partition.topk.mechanisms import TopkSample, mechanism_named
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
@@ -27,16 +28,16 @@ ByFinder = list[Int64s]
 """By finder: the places of the items that it gets."""
 
 
-def assign_refills(spread: Spread, refills: Refills) -> ByFinder:
+def assign_refills(spread: Spread, refills: Refills, secret: Secret) -> ByFinder:
     """Which finders hold which subscriptions, given their current thresholds."""
-    queries = ordered(spread, _queries(refills.wanted, refills.thetas))
+    queries = ordered(spread, _queries(refills.wanted, refills.thetas, secret))
     return _by_finder(spread, *place(spread, queries).holders)
 
 
-def _queries(wanted: Wanted, thetas: Floats) -> TopkQueries:
+def _queries(wanted: Wanted, thetas: Floats, secret: Secret) -> TopkQueries:
     terms = wanted.terms
     return TopkQueries(
-        wanted.keys,
+        wanted.keys(secret),
         wanted.points,
         wanted.alphas,
         terms.starts,
@@ -47,13 +48,14 @@ def _queries(wanted: Wanted, thetas: Floats) -> TopkQueries:
 
 
 def spread_for(
-    mechanism: str, workers: int, space: Box, wanted: Wanted, messages: WindowMessages
+    mechanism: str, workers: int, settings: Settings, wanted: Wanted, messages: WindowMessages
 ) -> Spread:
     """Make a spread from subscriptions, whose thresholds are not known, and messages."""
-    queries = _queries(wanted, np.full(len(wanted.owners), NOTHING))
+    unknown = np.full(len(wanted.owners), NOTHING)
+    queries = _queries(wanted, unknown, as_secret(settings.secret))
     terms = messages.terms
     sample = TopkSample(queries, messages.points, terms.starts, terms.hashes, _steepness(messages))
-    return mechanism_named(mechanism)(sample, workers, space)
+    return mechanism_named(mechanism)(sample, workers, settings.space)
 
 
 def assign_messages(spread: Spread, messages: WindowMessages) -> ByFinder:

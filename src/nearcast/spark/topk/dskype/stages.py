@@ -210,7 +210,7 @@ def _aggregate(context: RankingContext, packets: Iterator[bytes]) -> Packets:
         again = context.step.again
         for table in named_updates(aggregated.updates, names_of, context.ids(), again):
             file.write_table(table)
-    dealt = flat(assign_refills(context.spread, aggregated.refills))
+    dealt = flat(assign_refills(context.spread, aggregated.refills, context.work.secret))
     left = context.keep(FreshBuffers(aggregated.refills, *dealt))
     report = context.report("aggregation", name=file.close(), updates=file.rows, left=[left])
     yield task, report.to_packet()

@@ -17,9 +17,18 @@ from nearcast._jit import kernel
 from nearcast.arrays.column import Column
 from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.memory import Memory
-from nearcast.arrays.slots import Slots, empty_slots, find, mixed, move_slots, put, remove
+from nearcast.arrays.slots import (
+    Slots,
+    as_secret,
+    empty_slots,
+    find,
+    mixed,
+    move_slots,
+    put,
+    remove,
+)
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.text import Analyser
+from nearcast.engine.settings import Settings
 from nearcast.text.columns import Hashes
 from nearcast.topk.terms import TermNumbers
 
@@ -89,11 +98,11 @@ class _Weights:
 
 
 def terms_of(
-    texts: pa.Array, analyser: Analyser, idf: Callable[[str], float] | None
+    texts: pa.Array, settings: Settings, idf: Callable[[str], float] | None
 ) -> tuple[Terms, Int32s]:
     """The terms of texts, with their weights if `idf` is given, and how often each occurs."""
-    weights = _Weights()
-    numbers = TermNumbers(cast("Any", weights), analyser, idf)
+    weights, secret = _Weights(), as_secret(settings.secret)
+    numbers = TermNumbers(cast("Any", weights), settings.analyser, idf, secret=secret)
     bags = numbers.read(texts)
     hashes = numbers.hashes
     weighed = np.empty(0) if idf is None else weights.idf[bags.terms]
