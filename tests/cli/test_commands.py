@@ -15,7 +15,7 @@ from nearcast_lab.workloads import WORKLOADS
 ROOT = Path(__file__).parents[2]
 COMMAND_LINE = ROOT / "docs" / "how-to" / "command-line.md"
 COMMANDS = [
-    *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
+    *("replay", "match", "explain", "sample", "generate", "export", "import", "demo", "bench"),
     *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "retract"),
     *("listen", "backup", "restore", "promote", "config"),
 ]

@@ -65,6 +65,7 @@ def test_why_a_message_is_for_a_subscription(server: Served) -> None:
             "having": [],
             "lacking": [],
             "found_by": "terms",
+            "rarest_of": ["ipad"],
         }
     ]
     assert yes["space"]["distance_m"] == 0.0
@@ -84,6 +85,7 @@ def test_every_operand_is_explained() -> None:
     assert alternative["having"] == [
         {"operand": '"new ipad"', "means": '"new ipad", side by side', "holds": True}
     ]
+    assert alternative["rarest_of"] == ["ipad", "new", '"new ipad"']
     assert alternative["lacking"] == [
         {"operand": '"ipad sale"', "means": '"ipad sale", side by side', "holds": False}
     ]
