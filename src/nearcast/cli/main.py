@@ -21,8 +21,8 @@ from nearcast.errors import NearcastError
 _MODULES = {
     "replay": "replay", "match": "match", "explain": "explain", "sample": "sample",
     "generate": "generate", "export": "export", "import": "export", "demo": "demo",
-    "bench": "bench", "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
-    "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
+    "bench": "bench", "experiment": "experiment", "spark": "spark", "kernels": "kernels",
+    "serve": "serve", "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
     "keys": "keys", "backup": "backup", "restore": "backup", "promote": "promote",
     "config": "config",
 }  # fmt: skip

@@ -16,13 +16,14 @@ def arrow_of(frame: Any) -> pa.Table:
     The stream of a GeoDataFrame lacks its coordinate reference system, which `to_arrow` writes; its
     geometry may have any name.
     """
-    if type(frame).__module__.partition(".")[0] != "geopandas":
+    if not (hasattr(frame, "to_arrow") and hasattr(frame, "active_geometry_name")):
         return pa.table(frame)
     table = pa.table(frame.to_arrow(index=False, geometry_encoding="WKB"))
     active = frame.active_geometry_name
-    if active in (None, _POINT, _REGION) or _GEOMETRY in table.column_names:
+    if active in (None, _GEOMETRY, _POINT, _REGION):
         return table
-    return table.rename_columns({active: _GEOMETRY})
+    others = [name for name in table.column_names if name != _GEOMETRY]
+    return table.select(others).rename_columns({active: _GEOMETRY})
 
 
 def with_places(table: pa.Table) -> pa.Table:
