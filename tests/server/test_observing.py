@@ -91,9 +91,10 @@ def test_every_operand_is_explained() -> None:
     ]
 
 
-def test_what_no_term_narrows_down_is_said_and_counted() -> None:
+@pytest.mark.parametrize("index", ["auto", "rarest-term"])
+def test_what_no_term_narrows_down_is_said_and_counted(index: str) -> None:
     """A geofence is found by its place alone, a range by the name of its property."""
-    with serving(index="rarest-term") as server:
+    with serving(index=index) as server:
         circle = {"type": "Circle", "center": [0, 0], "radius": 1000}
         server.http.put("/v1/subscriptions/fence", json={"region": circle})
         server.http.put("/v1/subscriptions/cheap", json={"query": "price:<5", "region": circle})
