@@ -91,6 +91,22 @@ def test_every_operand_is_explained() -> None:
     ]
 
 
+def test_what_has_ended_by_the_clock_is_not_explained() -> None:
+    """The engine learns of the time with its next event."""
+    now = [1000.0]
+    with serving(clock=lambda: now[0]) as server:
+        server.http.put("/v1/subscriptions/short", json=IPAD | {"ttl": 10})
+        server.http.put("/v1/subscriptions/long", json=IPAD)
+        server.post("/v1/messages", SALE | {"id": "m", "ttl": 20})
+        found = []
+        for at in (1009.0, 1010.0, 1020.0):
+            now[0] = at
+            for id in ("short", "long"):
+                path = f"/v1/explain?message=m&subscription={id}"
+                found.append(server.http.get(path).status_code)
+    assert found == [200, 200, 404, 200, 404, 404]
+
+
 @pytest.mark.parametrize("index", ["auto", "rarest-term"])
 def test_what_no_term_narrows_down_is_said_and_counted(index: str) -> None:
     """A geofence is found by its place alone, a range by the name of its property."""

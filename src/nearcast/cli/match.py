@@ -151,7 +151,10 @@ def _subscriptions_for(log: EventLog, message: Message, settings: Settings) -> I
     """Yield the subscriptions at the end of the log that match the message."""
     engine = Scan(settings)
     for line, event in _events(log):
-        if not isinstance(event, Publish | Retract):
+        if isinstance(event, Publish | Retract):
+            if event.at is not None and (engine.now is None or event.at > engine.now):
+                engine.advance(event.at)  # subscriptions may end
+        else:
             try:
                 engine.apply(event)
             except NearcastError as error:

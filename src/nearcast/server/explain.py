@@ -10,8 +10,10 @@ from nearcast.errors import InvalidValue
 from nearcast.events import Message, Subscription
 from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
+from nearcast.server.messages import has_ended
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
+from nearcast.server.subscriptions import living
 
 routes = Routes()
 
@@ -37,9 +39,13 @@ async def explain(context: RequestContext) -> Response:
     context.caller.pay()
     message_id, subscription_id = _needed(context, "message"), _needed(context, "subscription")
 
+    now = context.state.config.clock()
+
     def read(engine: Engine) -> tuple[Subscription | None, Message | None, bool]:
-        subscription = engine.get(subscription_id)
+        subscription = living(engine, subscription_id, now)
         message = engine.message(message_id)
+        if message is not None and has_ended(message, now):
+            message = None
         is_result = subscription is not None and any(
             result.message == message_id for result in engine.results(subscription_id)
         )

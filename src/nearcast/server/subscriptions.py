@@ -176,7 +176,7 @@ def _now(context: RequestContext) -> float:
     return context.state.config.clock()
 
 
-def _living(engine: Engine, id: str, now: float) -> Subscription | None:
+def living(engine: Engine, id: str, now: float) -> Subscription | None:
     """A subscription that has not ended by the clock; the engine learns of the time by events."""
     return engine.get(id) if engine.lives(id, now) else None
 
@@ -191,7 +191,7 @@ def _living_part(
 
 async def _found(context: RequestContext) -> Subscription:
     id = context.path_id()
-    found = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
+    found = await context.tenant.backend.ask(partial(living, id=id, now=_now(context)))
     if found is None:
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     return found
@@ -286,7 +286,7 @@ async def put_subscription(context: RequestContext) -> Response:
     if fields.get("id") not in (None, id):
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, context)
-    there = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
+    there = await context.tenant.backend.ask(partial(living, id=id, now=_now(context)))
     respond = _made(event, 201 if there is None else 200)
     return respond(await context.tenant.backend.apply([event])).response()
 
