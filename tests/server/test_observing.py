@@ -91,7 +91,7 @@ def test_every_operand_is_explained() -> None:
     ]
 
 
-def test_what_has_ended_by_the_clock_is_not_explained() -> None:
+def test_what_has_ended_by_the_clock_is_not_explained_or_shown() -> None:
     """The engine learns of the time with its next event."""
     now = [1000.0]
     with serving(clock=lambda: now[0]) as server:
@@ -104,7 +104,14 @@ def test_what_has_ended_by_the_clock_is_not_explained() -> None:
             for id in ("short", "long"):
                 path = f"/v1/explain?message=m&subscription={id}"
                 found.append(server.http.get(path).status_code)
+        shown = server.http.get("/v1/map/subscriptions?id=short&id=long").json()["subscriptions"]
+        messages = server.http.get("/v1/map/messages?id=m").json()["messages"]
+        hook = {"url": "https://example.org/hook"}
+        posted = server.http.put("/v1/subscriptions/short/webhook", json=hook)
     assert found == [200, 200, 404, 200, 404, 404]
+    assert [each["id"] for each in shown] == ["long"]
+    assert messages == []
+    assert posted.status_code == 404
 
 
 @pytest.mark.parametrize("index", ["auto", "rarest-term"])
