@@ -15,7 +15,7 @@ from nearcast_lab.workloads import WORKLOADS
 ROOT = Path(__file__).parents[2]
 COMMAND_LINE = ROOT / "docs" / "how-to" / "command-line.md"
 COMMANDS = [
-    *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
+    *("replay", "match", "explain", "sample", "generate", "export", "import", "demo", "bench"),
     *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "retract"),
     *("listen", "backup", "restore", "promote", "config"),
 ]
@@ -84,6 +84,21 @@ def test_match_tries_a_message_on_the_standing_subscriptions(
     assert found(capfd.readouterr().out) == ["near"]
     assert main(["match", log, "--text", "iPad sale", "--region", "1,1,60,1", "--json"]) == 0
     assert found(capfd.readouterr().out) == ["far", "near"]
+
+
+def test_match_leaves_out_subscriptions_that_messages_outlived(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Time passes with messages too: for their ends, and for those that begin after them."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        '{"op":"subscribe","id":"ended","query":"x","ttl":10,"at":0}\n'
+        '{"op":"publish","id":"m","point":[0,0],"at":100}\n'
+        '{"op":"subscribe","id":"begun","query":"x","ttl":10}\n'
+        '{"op":"retract","id":"m","at":105}\n'
+    )
+    assert main(["match", str(path), "--text", "x", "--point", "0,0", "--json"]) == 0
+    assert found(capfd.readouterr().out) == ["begun"]
 
 
 def test_match_points_out_operators_in_small_letters(

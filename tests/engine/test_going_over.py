@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -137,6 +138,29 @@ def test_a_population_lets_an_engine_go_over(monkeypatch: pytest.MonkeyPatch) ->
         engine.subscribe(f"s{number}", "a", HERE)
     assert isinstance(core_of(engine), Indexed)
     assert [s.id for s in engine.subscriptions()] == [f"s{number}" for number in range(25)]
+
+
+def test_what_no_term_narrows_down_is_counted_before_and_after() -> None:
+    engine = Engine()
+
+    def broad() -> tuple[float, float]:
+        figures = engine.figures()
+        return figures["found_by_place"], figures["found_by_property"]
+
+    steps: list[tuple[Callable[[], object], tuple[int, int]]] = [
+        (lambda: engine.subscribe("fence", region=HERE), (1, 0)),
+        (lambda: engine.subscribe("cheap", "price:<5 OR age:* OR pizza OR *"), (2, 2)),
+        (lambda: engine.subscribe("words", "pizza price:<5"), (2, 2)),
+        (lambda: engine.subscribe("fence", "here", HERE), (1, 2)),  # replaced
+        (lambda: engine.move("cheap", HERE), (1, 2)),
+        (lambda: engine.subscribe("soon", ttl=5, region=HERE, at=0), (2, 2)),
+        (lambda: engine.publish("m", "", (0, 0), at=5), (1, 2)),  # it has ended
+        (engine.go_over, (1, 2)),
+        (lambda: engine.unsubscribe("cheap"), (0, 0)),
+    ]
+    for step, expected in steps:
+        step()
+        assert broad() == expected
 
 
 def test_large_tables_go_to_an_index_at_once_and_small_ones_do_not() -> None:

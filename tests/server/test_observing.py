@@ -65,6 +65,7 @@ def test_why_a_message_is_for_a_subscription(server: Served) -> None:
             "having": [],
             "lacking": [],
             "found_by": "terms",
+            "rarest_of": ["ipad"],
         }
     ]
     assert yes["space"]["distance_m"] == 0.0
@@ -84,14 +85,39 @@ def test_every_operand_is_explained() -> None:
     assert alternative["having"] == [
         {"operand": '"new ipad"', "means": '"new ipad", side by side', "holds": True}
     ]
+    assert alternative["rarest_of"] == ["ipad", "new", '"new ipad"']
     assert alternative["lacking"] == [
         {"operand": '"ipad sale"', "means": '"ipad sale", side by side', "holds": False}
     ]
 
 
-def test_what_no_term_narrows_down_is_said_and_counted() -> None:
+def test_what_has_ended_by_the_clock_is_not_explained_or_shown() -> None:
+    """The engine learns of the time with its next event."""
+    now = [1000.0]
+    with serving(clock=lambda: now[0]) as server:
+        server.http.put("/v1/subscriptions/short", json=IPAD | {"ttl": 10})
+        server.http.put("/v1/subscriptions/long", json=IPAD)
+        server.post("/v1/messages", SALE | {"id": "m", "ttl": 20})
+        found = []
+        for at in (1009.0, 1010.0, 1020.0):
+            now[0] = at
+            for id in ("short", "long"):
+                path = f"/v1/explain?message=m&subscription={id}"
+                found.append(server.http.get(path).status_code)
+        shown = server.http.get("/v1/map/subscriptions?id=short&id=long").json()["subscriptions"]
+        messages = server.http.get("/v1/map/messages?id=m").json()["messages"]
+        hook = {"url": "https://example.org/hook"}
+        posted = server.http.put("/v1/subscriptions/short/webhook", json=hook)
+    assert found == [200, 200, 404, 200, 404, 404]
+    assert [each["id"] for each in shown] == ["long"]
+    assert messages == []
+    assert posted.status_code == 404
+
+
+@pytest.mark.parametrize("index", ["auto", "rarest-term"])
+def test_what_no_term_narrows_down_is_said_and_counted(index: str) -> None:
     """A geofence is found by its place alone, a range by the name of its property."""
-    with serving(index="rarest-term") as server:
+    with serving(index=index) as server:
         circle = {"type": "Circle", "center": [0, 0], "radius": 1000}
         server.http.put("/v1/subscriptions/fence", json={"region": circle})
         server.http.put("/v1/subscriptions/cheap", json={"query": "price:<5", "region": circle})

@@ -19,10 +19,10 @@ from nearcast.cli.plain_help import leave_out_types
 from nearcast.errors import NearcastError
 
 _MODULES = {
-    "replay": "replay", "match": "match", "sample": "sample", "generate": "generate",
-    "export": "export", "import": "export", "demo": "demo", "bench": "bench",
-    "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
-    "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
+    "replay": "replay", "match": "match", "explain": "explain", "sample": "sample",
+    "generate": "generate", "export": "export", "import": "export", "demo": "demo",
+    "bench": "bench", "experiment": "experiment", "spark": "spark", "kernels": "kernels",
+    "serve": "serve", "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
     "keys": "keys", "backup": "backup", "restore": "backup", "promote": "promote",
     "config": "config",
 }  # fmt: skip

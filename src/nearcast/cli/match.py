@@ -101,7 +101,7 @@ def match_command(
         if query is not None:
             raise InvalidValue("--query", query, "FILE beside it: a log whose messages are tried")
         with connect(url, chosen_key(key, key_file), wait) as client:
-            _show_reached(client.match(_message(text, point, region, properties)), as_json)
+            _show_reached(client.match(tried_message(text, point, region, properties)), as_json)
         return
     settings = Settings(analyser=options.analyser(stem, stop_words, cjk))
     placed = point is not None or region is not None
@@ -110,7 +110,7 @@ def match_command(
         raise InvalidValue("match", text, "either --text with --point (or --region), or --query")
     with open_log(file) as log:
         if tried:
-            message = _message(text, point, region, properties)
+            message = tried_message(text, point, region, properties)
             found = _subscriptions_for(log, message, settings)
         else:
             if point is not None:
@@ -123,9 +123,10 @@ def match_command(
         _show(found, as_json)
 
 
-def _message(
+def tried_message(
     text: str | None, point: str | None, region: str | None, properties: str | None
 ) -> Message:
+    """The message that options describe."""
     given = None if properties is None else options.json_object(properties, "--properties")
     if point is not None and region is None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
@@ -150,7 +151,10 @@ def _subscriptions_for(log: EventLog, message: Message, settings: Settings) -> I
     """Yield the subscriptions at the end of the log that match the message."""
     engine = Scan(settings)
     for line, event in _events(log):
-        if not isinstance(event, Publish | Retract):
+        if isinstance(event, Publish | Retract):
+            if event.at is not None and (engine.now is None or event.at > engine.now):
+                engine.advance(event.at)  # subscriptions may end
+        else:
             try:
                 engine.apply(event)
             except NearcastError as error:

@@ -1,52 +1,55 @@
-"""A column `geometry` in a table, as data frames have it, taken apart into points and regions."""
+"""Tables as data frames have them: geometries in one column, which become points and regions."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from nearcast.errors import InvalidValue
-from nearcast.geo import Region, region_to_json
+_GEOMETRY, _POINT, _REGION = "geometry", "point", "region"
 
-_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+def arrow_of(frame: Any) -> pa.Table:
+    """The table of an object that exports an Arrow stream.
+
+    The stream of a GeoDataFrame lacks its coordinate reference system, which `to_arrow` writes; its
+    geometry may have any name.
+    """
+    if not (hasattr(frame, "to_arrow") and hasattr(frame, "active_geometry_name")):
+        return pa.table(frame)
+    table = pa.table(frame.to_arrow(index=False, geometry_encoding="WKB"))
+    active = frame.active_geometry_name
+    if active in (None, _GEOMETRY, _POINT, _REGION):
+        return table
+    others = [name for name in table.column_names if name != _GEOMETRY]
+    return table.select(others).rename_columns({active: _GEOMETRY})
 
 
 def with_places(table: pa.Table) -> pa.Table:
-    """Give a table a `point` and a `region` where a column `geometry` stands for both.
+    """Give a table a `point`, a `region` or both where a column `geometry` stands for them.
 
     What is no point is a region. In columns of their own, the reader knows all their forms.
     """
     names = table.schema.names
-    if names.count("geometry") != 1 or "point" in names or "region" in names:
+    named = [name for name in (_POINT, _REGION, _GEOMETRY) if names.count(name) == 1]
+    if not named:
         return table
-    from nearcast.geo.columns import points_in, regions_in  # here, as it imports shapely
+    from nearcast.geo.crs import check_degrees
 
-    points, regions = [], []
-    column = table["geometry"]
-    read = points_in(column) if _holds_points(column.type) else None
-    areas = regions_in(column) if read is None or read.errors else None
-    for row in range(len(table)):
-        lon, lat = (float("nan"),) * 2 if read is None else read.points[row].tolist()
-        points.append(None if lon != lon else [lon, lat])
-        if areas is not None and lon != lon and row in areas.errors:
-            raise _in_row(row, areas.errors[row])
-        regions.append(None if areas is None else _text_of(areas.regions[row]))
-    table = table.append_column("point", pa.array(points, pa.list_(pa.float64())))
-    return table.append_column("region", pa.array(regions, pa.string()))
+    for name in named:
+        check_degrees(table, name)
+    if named != [_GEOMETRY] or _POINT in names or _REGION in names:
+        return table
+    from nearcast.geo.columns import are_points, plain_column  # here, as it imports shapely
 
-
-def _holds_points(kind: pa.DataType) -> bool:
-    """Whether entries of a type can be points: they are, unless they are lists of lists."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _holds_points(kind.storage_type)
-    if pa.types.is_struct(kind):
-        return bool(kind.get_field_index("xmin") < 0)
-    return not any(each(kind) for each in _LISTS) or pa.types.is_floating(kind.value_type)
-
-
-def _text_of(region: Region | None) -> str | None:
-    return None if region is None else msgspec.json.encode(region_to_json(region)).decode()
-
-
-def _in_row(row: int, error: InvalidValue) -> InvalidValue:
-    return error.inside(f"row {row}")
+    column = plain_column(table[_GEOMETRY])
+    pointed = pa.array(are_points(column))
+    for name, held in ((_POINT, pointed), (_REGION, pc.invert(pointed))):
+        some = pc.and_(held, column.is_valid())
+        if some.true_count == len(column) - column.null_count:
+            return table.append_column(name, column)
+        if some.true_count:
+            rows = pa.array(range(len(column)), pa.int64(), mask=pc.invert(some).to_numpy(False))
+            table = table.append_column(name, column.take(rows))
+    return table

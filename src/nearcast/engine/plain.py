@@ -7,11 +7,13 @@ ski-rental rule), so the total cost is at most twice the optimum.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from nearcast import _kernel_builder
 from nearcast._kernel_files import at_hand
-from nearcast.engine.matching import ScannedMessages, ScannedSubscriptions
+from nearcast.engine.explaining import PLACE, PROPERTY, found_by
+from nearcast.engine.matching import BooleanSubscription, ScannedMessages, ScannedSubscriptions
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
@@ -30,12 +32,36 @@ ROWS = 1_000
 _MESSAGES = 50_000  # from this many on, the messages of a file are loaded faster as columns
 
 
+class CountedSubscriptions(ScannedSubscriptions):
+    """Boolean subscriptions without an index, and by what an index would find them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found_by: Counter[str] = Counter()
+        """The number of alternatives of all queries, by `explaining.found_by`."""
+
+    def put(self, interest: BooleanSubscription) -> None:
+        """Add a subscription, or replace the one with its id."""
+        self._count(self.find(interest.subscription.id), -1)
+        super().put(interest)
+        self._count(interest, 1)
+
+    def drop(self, id: str) -> None:
+        """Remove a known subscription."""
+        self._count(self.find(id), -1)
+        super().drop(id)
+
+    def _count(self, interest: BooleanSubscription | None, step: int) -> None:
+        for alternative in interest.query.conjuncts if interest else ():
+            self.found_by[found_by(alternative)] += step
+
+
 class CountingScan(Scan):
     """The reference engine, with a count of its comparisons of messages and subscriptions."""
 
     def __init__(self, settings: Settings) -> None:
         self.scanned_subscriptions, self.scanned_messages = (
-            ScannedSubscriptions(),
+            CountedSubscriptions(),
             ScannedMessages(),
         )
         self.rankings_of_all = PlainRankings(settings)
@@ -50,8 +76,14 @@ class CountingScan(Scan):
         return self._arrivals
 
     def figures(self) -> dict[str, float]:
-        """The number of comparisons so far."""
-        return {"bytes": 0.0, "candidates": float(self.comparisons)}
+        """The number of comparisons so far, and of alternatives that no term narrows down."""
+        broad = self.scanned_subscriptions.found_by
+        return {
+            "bytes": 0.0,
+            "candidates": float(self.comparisons),
+            "found_by_place": float(broad[PLACE]),
+            "found_by_property": float(broad[PROPERTY]),
+        }
 
     def apply(self, event: Event) -> list[Update]:
         """Apply one event, and count its comparisons."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
-from nearcast.engine.place_columns import with_places
+from nearcast.engine.place_columns import arrow_of, with_places
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import Update
 from nearcast.events.columns import updates_table
@@ -39,7 +39,7 @@ def as_table(table: Any) -> pa.Table:
     if isinstance(table, pa.Table):
         return with_places(table)
     if hasattr(table, "__arrow_c_stream__"):
-        return with_places(pa.table(table))
+        return with_places(arrow_of(table))
     raise InvalidValue("table", table, "a pyarrow.Table or an object with __arrow_c_stream__")
 
 

@@ -72,13 +72,11 @@ def as_logged(region: object) -> object:
 
 
 def with_points(table: pa.Table) -> pa.Table:
-    """A table whose points are lists of two numbers, if they are something else that is a point.
-
-    Where an entry is none of these, all stay as they are, for the checks to name it.
-    """
+    """A table whose points are lists of two numbers, if they are something else that is a point."""
     names = table.column_names
     if "point" not in names:
-        if names.count("lon") != 1 or names.count("lat") != 1:
+        others = "geometry" in names or names.count("lon") != 1 or names.count("lat") != 1
+        if others:  # places that are told otherwise may have a centre besides
             return table
         lons, lats = _numbers(table, "lon"), _numbers(table, "lat")
         if lons is None or lats is None:
@@ -92,8 +90,8 @@ def with_points(table: pa.Table) -> pa.Table:
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_struct(kind.value_type):
         return table
     found = points_in(table["point"])
-    if found.errors:
-        return table
+    for row, error in found.errors.items():
+        raise error.inside(f"row {row}")
     return table.set_column(names.index("point"), "point", _listed(found.points))
 
 

@@ -108,6 +108,18 @@ def points_in(
     raise POINT.wrong(f"a column of {kind}", _expected_columns("points"))
 
 
+def are_points(column: pa.Array) -> Mask:
+    """Which entries of a plain column are points; the others are regions, or neither."""
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        values = column.to_numpy(zero_copy_only=False)
+        found = shapely.get_type_id(_geometries(values)) == _POINT
+        for row in np.flatnonzero(~found).tolist():
+            found[row] = isinstance(values[row], str) and values[row].lstrip().startswith("[")
+        return np.asarray(found, np.bool_)
+    return np.full(len(column), _axes(kind) is not None or _depth(kind) == 1)
+
+
 def _geometries(values: npt.NDArray[np.object_]) -> Geometries:
     """The geometries of WKB, WKT or GeoJSON; None for what is none of these, or is broken."""
     found = np.full(len(values), None, object)

@@ -97,7 +97,7 @@ async def show_message(context: RequestContext) -> Response:
     backend = context.tenant.backend
     message: Message | None = await backend.ask(lambda engine: engine.message(id))
     body: LateBody | None
-    if message is not None and not _has_ended(message, now):
+    if message is not None and not has_ended(message, now):
         body = LateBody(message, message.at or 0.0)
     else:
         body = await asyncio.to_thread(backend.log.body, id)
@@ -111,7 +111,7 @@ async def show_message(context: RequestContext) -> Response:
     return json_response({"id": id} | body.fields)
 
 
-def _has_ended(message: Message, now: float) -> bool:
+def has_ended(message: Message, now: float) -> bool:
     """Whether it has ended by the clock; the engine learns of that with its next event."""
     return message.ttl > 0 and (message.at or 0.0) + message.ttl <= now
 

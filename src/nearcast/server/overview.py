@@ -19,9 +19,11 @@ from nearcast.server.bodies import JSON, box_parameter, encode, json_response
 from nearcast.server.density import Density
 from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of
+from nearcast.server.messages import has_ended
 from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.schemas import Schema, ref
 from nearcast.server.shapes import subscription_to_json
+from nearcast.server.subscriptions import living
 from nearcast.server.tenants import Tenant
 
 routes = Routes()
@@ -123,8 +125,8 @@ async def overview(context: RequestContext) -> Response:
 )
 async def some_subscriptions(context: RequestContext) -> Response:
     """Show the subscriptions with these ids (`id`, repeated); unknown ones are left out."""
-    ids = _ids(context)
-    found = await context.tenant.backend.ask(lambda engine: [engine.get(id) for id in ids])
+    ids, now = _ids(context), context.state.config.clock()
+    found = await context.tenant.backend.ask(lambda engine: [living(engine, id, now) for id in ids])
     known = [subscription_to_json(each) for each in found if each is not None]
     return json_response({"subscriptions": known})
 
@@ -143,9 +145,10 @@ async def some_subscriptions(context: RequestContext) -> Response:
 )
 async def some_messages(context: RequestContext) -> Response:
     """Show the messages with these ids that are active or in the window."""
-    ids = _ids(context)
+    ids, now = _ids(context), context.state.config.clock()
     found = await context.tenant.backend.ask(lambda engine: [engine.message(id) for id in ids])
-    known = [{"id": each.id, **place_of(each)} for each in found if each is not None]
+    there = [each for each in found if each is not None and not has_ended(each, now)]
+    known = [{"id": each.id, **place_of(each)} for each in there]
     return json_response({"messages": known})
 
 

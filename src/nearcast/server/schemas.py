@@ -272,6 +272,7 @@ SCHEMAS: dict[str, Schema] = {
                                     "type": "string",
                                     "enum": ["terms", "property", "place"],
                                 },
+                                "rarest_of": {"type": "array", "items": {"type": "string"}},
                             }
                         ),
                     },

@@ -177,7 +177,7 @@ def _now(context: RequestContext) -> float:
     return context.state.config.clock()
 
 
-def _living(engine: Engine, id: str, now: float) -> Subscription | None:
+def living(engine: Engine, id: str, now: float) -> Subscription | None:
     """A subscription that has not ended by the clock; the engine learns of the time by events."""
     return engine.get(id) if engine.lives(id, now) else None
 
@@ -192,7 +192,7 @@ def _living_part(
 
 async def _found(context: RequestContext) -> Subscription:
     id = context.path_id()
-    found = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
+    found = await context.tenant.backend.ask(partial(living, id=id, now=_now(context)))
     if found is None:
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     return found
@@ -288,7 +288,7 @@ async def put_subscription(context: RequestContext) -> Response:
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, context)
     backend, size = context.tenant.backend, size_of(context.request)
-    there = await backend.ask(partial(_living, id=id, now=_now(context)), size=size)
+    there = await backend.ask(partial(living, id=id, now=_now(context)), size=size)
     respond = _made(event, 201 if there is None else 200)
     return respond(await backend.apply([event], size=size)).response()
 

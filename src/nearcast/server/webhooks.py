@@ -16,6 +16,7 @@ from nearcast.server.bodies import json_body, json_response, size_of, whole_numb
 from nearcast.server.describe import ID, describe, limit, parameter
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
+from nearcast.server.subscriptions import living
 from nearcast.store.webhooks import Webhook
 
 routes = Routes()
@@ -87,10 +88,10 @@ async def put_webhook(context: RequestContext) -> Response:
     elif isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < 2**63:
         raise InvalidValue("after", place, "the id of an update, or 0 for all that are kept")
     hook = Webhook(id, url, _secret(fields.get("secret")), place)
-    quotas = context.tenant.quotas
+    quotas, now = context.tenant.quotas, context.state.config.clock()
 
     def put(engine: Engine) -> bool:
-        if engine.get(id) is None:
+        if living(engine, id, now) is None:
             return False
         if engine.webhooks.find(id) is None:
             quotas.check("webhooks", engine.webhooks.count())
