@@ -33,7 +33,7 @@ from nearcast.engine.single import SingleMatcher
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
 from nearcast.events import Subscription
-from nearcast.events.properties import PropertyColumn
+from nearcast.events.carried import CarriedColumns
 from nearcast.geo import WORLD, Bounds, Box, Circle, MultiPolygon, Polygon, Region
 from nearcast.geo.polygon_columns import polygon_of
 from nearcast.geo.region_columns import BOX as REGION_BOX
@@ -364,11 +364,12 @@ class IndexedSubscriptions:
         return names
 
     def read(
-        self, texts: pa.StringArray, properties: PropertyColumn | None = None
+        self, texts: pa.StringArray, carried: CarriedColumns | None = None
     ) -> TextBatch | KeyedMessages:
         """The terms of messages, and their keys if somebody asks for more than terms."""
         if self.operands.is_plain:
             return self.terms.read(texts)
+        properties = None if carried is None else carried.properties
         return read_messages(self.terms, self.operands, texts, properties)
 
     def match(self, messages: TextBatch | KeyedMessages, boxes: Floats, threads: int) -> Matches:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.events.fields import MOVE, PUBLISH, RETRACT, SUBSCRIBE, UNSUBSCRIBE, fields_of
+from nearcast.events.fields import (
+    MOVE,
+    PUBLISH,
+    RETRACT,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    carried_in,
+    fields_of,
+)
 from nearcast.events.values import (
     Message,
     Point,
@@ -164,7 +172,7 @@ def message_from_json(fields: Fields) -> Message:
         region,  # type: ignore[arg-type]
         get("at"),
         get("ttl", 0.0),
-        get("properties"),
+        **carried_in(fields),
     )
 
 

@@ -7,7 +7,8 @@ A new field is a line in one of the tables, and an attribute of the value that c
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 from nearcast.geo.codec import POLYGONS
 
@@ -40,6 +41,8 @@ class Field(NamedTuple):
     about: dict[str, Any] = {}  # noqa: RUF012 - never changed
     """The field in JSON Schema; `{"$ref": NAME}` refers to a shape of the API."""
     required: bool = False
+    carried: bool = False
+    """Whether messages have it and no index looks at it: it is kept as it is and given back."""
 
 
 _COORDINATES = Many(NUMBER)
@@ -58,6 +61,15 @@ _TOP = Struct((("k", WHOLE), ("alpha", NUMBER), ("scale", NUMBER), ("min_score",
 SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"
 RETRACT = "retract"
 _ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH, RETRACT)
+
+UpdateOp = Literal["add", "remove", "change"]
+"""What an update does, by name."""
+OPS: tuple[UpdateOp, ...] = get_args(UpdateOp)
+UPDATE_OPS = ("", *OPS)
+"""The same by number, for kernels and columns."""
+ADD, REMOVE, CHANGE = range(1, len(UPDATE_OPS))
+WITHOUT_BODY = frozenset({"remove"})
+"""The ops of updates that carry neither the message nor a score."""
 
 EVENT_FIELDS = (
     Field("op", TEXT, _ALL, {"type": "string", "enum": sorted(_ALL)}, required=True),
@@ -97,6 +109,7 @@ EVENT_FIELDS = (
             "description": "What queries may ask for, as in `price:<500`; at most 64 KiB.",
             "example": {"price": 199},
         },
+        carried=True,
     ),
     Field(
         "filter", TEXT, (SUBSCRIBE,),
@@ -114,18 +127,13 @@ EVENT_FIELDS = (
         "ops", Many(TEXT), (SUBSCRIBE,),
         {
             "type": "array",
-            "items": {"type": "string", "enum": ["add", "remove", "change"]},
+            "items": {"type": "string", "enum": list(OPS)},
             "minItems": 1,
             "description": "The kinds of update it gets; by default all.",
         },
     ),
 )  # fmt: skip
 """The fields of the event log, in the order in which they are written."""
-
-ADD, REMOVE, CHANGE = 1, 2, 3
-"""What an update does, as the small number that kernels and columns have for it."""
-UPDATE_OPS = ("", "add", "remove", "change")
-"""The names of these, by number."""
 
 UPDATE_FIELDS = (
     Field("event", WHOLE),
@@ -135,6 +143,15 @@ UPDATE_FIELDS = (
     Field("score", NUMBER, about={"type": "number", "example": 0.73}),
 )
 """The fields of updates, in the order in which they are written."""
+
+
+CARRIED = {field.name: field.kind for field in EVENT_FIELDS if field.carried}
+"""The fields of messages that are kept as they are and given back, with their kinds."""
+
+
+def carried_in(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message carries, from its fields in JSON form."""
+    return {name: fields[name] for name in CARRIED if fields.get(name) is not None}
 
 
 def fields_of(op: str) -> tuple[Field, ...]:

@@ -54,7 +54,7 @@ def messages_columns(batch: EventBatch, some: Int64s, analyser: Analyser) -> dic
         region = None
         if np.isnan(checked.points[row, 0]):
             region = region_to_json(checked.region(row))
-        bodies.append(body_text(text, box, region, batch.properties(row), at, ttl))
+        bodies.append(body_text(text, box, region, batch.carried(row), at, ttl))
     return {
         "id": checked.ids.take(where),
         "box": fixed_lists(boxes),
