@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from nearcast.geo.codec import POLYGONS
+from nearcast.geo.codec import SHAPES
 
 TEXT, NUMBER, WHOLE, JSON = "text", "number", "whole", "json"
 """The plain kinds of values: a string, a double, a 64-bit integer; any JSON, in columns as text."""
@@ -46,16 +46,18 @@ class Field(NamedTuple):
 
 
 _COORDINATES = Many(NUMBER)
-_REGION = Struct(
-    (
-        ("type", TEXT),
-        ("bbox", _COORDINATES),
-        ("center", _COORDINATES),
-        ("radius", NUMBER),
-        ("coordinates", Many(Many(_COORDINATES))),
-        (POLYGONS, Many(Many(Many(_COORDINATES)))),  # the coordinates of a MultiPolygon
-    )
-)
+
+
+def _in_lists(depth: int) -> Kind:
+    return Many(_in_lists(depth - 1)) if depth else NUMBER
+
+
+_REGION_FIELDS = {
+    field.column or name: _in_lists(field.depth)
+    for shape in SHAPES.values()
+    for name, field in shape.fields.items()
+}
+_REGION = Struct((("type", TEXT), *_REGION_FIELDS.items()))
 _TOP = Struct((("k", WHOLE), ("alpha", NUMBER), ("scale", NUMBER), ("min_score", NUMBER)))
 
 SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"

@@ -28,6 +28,7 @@ from nearcast.geo import (
     as_region,
     point,
 )
+from nearcast.geo.codec import ANY_AREA, ANY_REGION
 
 Point = tuple[float, float]
 
@@ -194,7 +195,7 @@ def check_point(value: object) -> Point:
 def check_region(value: object) -> Region:
     """Accept a region, also of another library or format."""
     if value is None:
-        raise MissingField("region", "a Box, a Circle, a Polygon or a MultiPolygon")
+        raise MissingField("region", ANY_REGION)
     return as_region(value)
 
 
@@ -300,7 +301,7 @@ class Message:
             if not isinstance(self.region, Area):
                 _put(self, "region", as_region(self.region))
             if not isinstance(self.region, Area):
-                raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")
+                raise InvalidValue("region", self.region, ANY_AREA)
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo import Box, Circle, Region, region_to_json
+from nearcast.index.table import decides
 from nearcast.spark.asking import asks_of, body_text, encoded
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.operations import EVERYONE, LOG, OTHER, PLAIN, ROUND, fixed_lists
@@ -23,7 +24,7 @@ def definition_of(known: dict[str, Any], region: Region) -> dict[str, Any]:
     `known` has its id and its query, as text and as hashes, and whether there is more to ask.
     """
     entry: dict[str, Any] = {name: known.get(name) for name in ("id", "query", "ops", "meta")}
-    if known.get("asks"):
+    if known.get("asks") or not decides(region):
         entry["asks"] = asks_of(known["query"], region)
     required, excluded = known["required"], known["excluded"]
     bounds = region.bounds()
