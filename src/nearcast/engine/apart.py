@@ -34,7 +34,7 @@ class RegionsApart(Mapping[int, Region]):
         return len(self._regions)
 
     def put(self, owner: int, region: Region, rows: int) -> None:
-        """Take in the region of an owner with so many rows, if they do not say it."""
+        """Take in the region of an owner with that many rows, if they do not say it."""
         exact = decides(region)
         self.bounded |= not exact
         if not exact or not rows:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nearcast.engine.core import EventCore
 
-_put = object.__setattr__  # the updates were just made, and nobody has them yet
+_put = object.__setattr__  # the updates were just made, and are not shared yet
 
 
 def attach(core: EventCore, event: Event, updates: Sequence[Update]) -> None:

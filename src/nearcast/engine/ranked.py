@@ -144,7 +144,7 @@ class FastRankings:
     def _results(self, number: int) -> TopkChanges:
         """The results of a subscription as changes; if it is conditional, as they were reported."""
         if number in self._conditional:
-            return self._conditional.told(number)
+            return self._conditional.reported(number)
         assert self._core is not None  # noqa: S101 - a subscription was added
         return self._reported(self._core.members(np.array([number], np.int32)))
 

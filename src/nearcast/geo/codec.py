@@ -34,7 +34,7 @@ class ShapeField(NamedTuple):
     """Its name in a column of regions, if that is another one."""
 
 
-class Shape(NamedTuple):
+class RegionShape(NamedTuple):
     """A kind of region: its class, its fields, and how one is written as JSON."""
 
     kind: type[Any]
@@ -77,14 +77,14 @@ _SEVERAL: dict[str, Any] = {
 }
 
 SHAPES = {
-    "Box": Shape(
+    "Box": RegionShape(
         Box,
         {"bbox": ShapeField(_BBOX, 1, _EDGES)},
         lambda box: {"type": "Box", "bbox": [box.west, box.south, box.east, box.north]},
         [[151.1, -33.95, 151.3, -33.8]],
         _box,
     ),
-    "Circle": Shape(
+    "Circle": RegionShape(
         Circle,
         {
             "center": ShapeField(checks.POSITION, 1, _POINT),
@@ -96,12 +96,12 @@ SHAPES = {
         lambda it: {"type": "Circle", "center": list(it.center), "radius": it.radius},
         [[151.2, -33.87], 2000],
     ),
-    "Polygon": Shape(
+    "Polygon": RegionShape(
         Polygon,
         {"coordinates": ShapeField("the rings of the polygon, the outer one first", 3, _RINGS)},
         lambda polygon: {"type": "Polygon", "coordinates": _rings(polygon)},
     ),
-    "MultiPolygon": Shape(
+    "MultiPolygon": RegionShape(
         MultiPolygon,
         {"coordinates": ShapeField("the polygons, each a list of rings", 4, _SEVERAL, POLYGONS)},
         lambda it: {"type": "MultiPolygon", "coordinates": [_rings(each) for each in it.polygons]},

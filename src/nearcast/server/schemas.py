@@ -14,7 +14,7 @@ from nearcast.events.fields import (
     Field,
     fields_of,
 )
-from nearcast.geo.codec import AREAS, SHAPES, Shape
+from nearcast.geo.codec import AREAS, SHAPES, RegionShape
 
 Schema = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _object(properties: dict[str, Schema], required: tuple[str, ...] = (), **mor
     return {"type": "object", "properties": properties, "required": list(required), **more}
 
 
-def _example(name: str, shape: Shape) -> dict[str, Any]:
+def _example(name: str, shape: RegionShape) -> dict[str, Any]:
     return {"type": name} | dict(zip(shape.fields, shape.example or (), strict=True))
 
 

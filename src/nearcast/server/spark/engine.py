@@ -213,7 +213,7 @@ class PipelineEngine(Engine):
         Updates that are already there are skipped: they come again after a crash. Returns the
         new entries of the log, and their messages as far as they are known: as they are now, if
         another event published them. None of the first `settled` events has updates still to
-        come, so they need not be remembered.
+        come, so nothing is kept for them.
         """
         while self.sent and self.sent[0][0] <= settled:
             self.sent.popleft()
