@@ -126,8 +126,8 @@ class Lower(_LOWER):  # type: ignore[misc]
     def _find_singly_assigned_variable(self) -> None:
         """Note the variables that need no place in memory.
 
-        Numba's own are those of a single block. Where no references are counted, nothing has to
-        remember that a variable was deleted, so these can be all that are set once.
+        Numba's own are those of a single block. Where no references are counted, deleting a
+        variable needs no note, so these can be all that are set once.
         """
         super()._find_singly_assigned_variable()
         if not self.context.enable_nrt and not self.func_ir.func_id.is_generator:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 class TokenBucket:
     """Limits something to `rate` a second, with bursts of up to `burst_s` seconds' worth.
 
-    Whoever spends more than is left overdraws it.
+    Spending more than is left overdraws it.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float], burst_s: float = 2.0) -> None:

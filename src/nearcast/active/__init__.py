@@ -1,4 +1,4 @@
-"""Lasting messages: kept while they are active, found by subscriptions that arrive or move."""
+"""Active messages: kept until they end, found by subscriptions that arrive or move."""
 
 from nearcast.active.store import ActiveChanges, ActiveStore, Ended, MessageTerms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from httpx_sse import aconnect_sse
@@ -23,7 +23,7 @@ from nearcast.client.core import (
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
 from nearcast.events import Event, Message, Reached, Subscription
 from nearcast.events.bodies import ALL_INCLUDED
-from nearcast.events.given import GivenTop, Place
+from nearcast.events.given import CarriedFields, GivenTop, Place
 from nearcast.geo import Box
 
 T = TypeVar("T")
@@ -126,10 +126,10 @@ class AsyncClient:
         region: Place | None = None,
         at: float | None = None,
         ttl: float | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> Published:
         """Publish a message, or replace the one with this id; None gets a new id."""
-        asked = wire.publish(id, text, point, region, at, ttl, properties)
+        asked = wire.publish(id, text, point, region, at, ttl, **carried)
         return await self._ask(asked, wire.read_published)
 
     async def retract(self, id: str) -> int:
@@ -146,10 +146,10 @@ class AsyncClient:
         point: Place | None = None,
         *,
         region: Place | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> list[Reached]:
         """The subscriptions that a message would reach now; nothing is stored."""
-        return await self._ask(wire.match(text, point, region, properties), wire.read_matches)
+        return await self._ask(wire.match(text, point, region, **carried), wire.read_matches)
 
     async def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
         """Publish many messages; bad ones are reported by line, and the others are published.

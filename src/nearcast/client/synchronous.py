@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from httpx_sse import connect_sse
@@ -23,7 +23,7 @@ from nearcast.client.core import (
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
 from nearcast.events import Event, Message, Reached, Subscription
 from nearcast.events.bodies import ALL_INCLUDED
-from nearcast.events.given import GivenTop, Place
+from nearcast.events.given import CarriedFields, GivenTop, Place
 from nearcast.geo import Box
 
 T = TypeVar("T")
@@ -124,10 +124,10 @@ class Client:
         region: Place | None = None,
         at: float | None = None,
         ttl: float | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> Published:
         """Publish a message, or replace the one with this id; None gets a new id."""
-        asked = wire.publish(id, text, point, region, at, ttl, properties)
+        asked = wire.publish(id, text, point, region, at, ttl, **carried)
         return self._ask(asked, wire.read_published)
 
     def retract(self, id: str) -> int:
@@ -144,10 +144,10 @@ class Client:
         point: Place | None = None,
         *,
         region: Place | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> list[Reached]:
         """The subscriptions that a message would reach now; nothing is stored."""
-        return self._ask(wire.match(text, point, region, properties), wire.read_matches)
+        return self._ask(wire.match(text, point, region, **carried), wire.read_matches)
 
     def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
         """Publish many messages; bad ones are reported by line, and the others are published.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -30,7 +30,7 @@ from nearcast.events import (
     message_from_json,
     subscription_from_json,
 )
-from nearcast.events.given import Place, given_message, given_subscription
+from nearcast.events.given import CarriedFields, Place, given_message, given_subscription
 from nearcast.geo import as_point, as_region
 
 JSON = "application/json"
@@ -96,20 +96,24 @@ def move(
     return _json_request("PATCH", path_of(id), fields)
 
 
-def publish(id: str | Message | None, *parts: Any) -> HttpRequest:
+def publish(id: str | Message | None, *parts: Any, **carried: Unpack[CarriedFields]) -> HttpRequest:
     """The request to publish a message."""
-    return _message_request("/v1/messages", id, *parts)
+    return _message_request("/v1/messages", id, *parts, **carried)
 
 
-def match(text: str | Message | None, point: Place, region: Place, properties: Any) -> HttpRequest:
+def match(
+    text: str | Message | None, point: Place, region: Place, **carried: Unpack[CarriedFields]
+) -> HttpRequest:
     """The request to try a message."""
     if isinstance(text, Message):
-        return _message_request("/v1/match", text, None, point, region, None, None, properties)
-    return _message_request("/v1/match", None, text, point, region, None, None, properties)
+        return _message_request("/v1/match", text, None, point, region, **carried)
+    return _message_request("/v1/match", None, text, point, region, **carried)
 
 
-def _message_request(path: str, id: str | Message | None, *parts: Any) -> HttpRequest:
-    fields = event_to_json(Publish(given_message(id, *parts)))
+def _message_request(
+    path: str, id: str | Message | None, *parts: Any, **carried: Unpack[CarriedFields]
+) -> HttpRequest:
+    fields = event_to_json(Publish(given_message(id, *parts, **carried)))
     del fields["op"]
     if id is None:
         del fields["id"]

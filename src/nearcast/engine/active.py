@@ -6,23 +6,19 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
-import pyarrow as pa
 
 from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Results
 from nearcast.events import Message
-from nearcast.events.properties import PropertyColumn
-from nearcast.events.values import JsonObject
+from nearcast.events.carried import CarriedColumns, CarriedValues
 from nearcast.geo import Box
 
 if TYPE_CHECKING:
     from nearcast.active.ap_plus import LeafMessages
     from nearcast.engine.subscriptions import IndexedSubscriptions
 
-_decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
 
 
@@ -45,7 +41,7 @@ class ActiveColumns(NamedTuple):
     at: Floats
     ttl: Floats
     numbers: Int64s
-    properties: PropertyColumn | None = None
+    carried: CarriedColumns | None = None
 
 
 class IndexedMessages:
@@ -66,8 +62,7 @@ class IndexedMessages:
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival
         self._times: Floats = np.zeros((64, 2))  # by slot: its time and its ttl
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
-        # By slot, of those that have some; those of a table are decoded on first use.
-        self._properties: dict[int, JsonObject | str] = {}
+        self._carried = CarriedValues()  # by slot
         self._slots: dict[str, int] = {}
         self._odd: dict[str, ArrivedMessage] = {}
         self._now = 0.0
@@ -120,10 +115,8 @@ class IndexedMessages:
         region = self._regions.get(slot)
         lon, lat, _, _ = self._store.boxes[slot].tolist()
         at, ttl = self._times[slot].tolist()
-        point, properties = (lon, lat) if region is None else None, self._properties.get(slot)
-        if isinstance(properties, str):
-            properties = self._properties[slot] = _decode(properties)
-        return Message(self._names[slot], self._texts[slot], point, region, at, ttl, properties)
+        point, carried = (lon, lat) if region is None else None, self._carried.get(slot)
+        return Message(self._names[slot], self._texts[slot], point, region, at, ttl, **carried)
 
     def take_out(self, id: str) -> ArrivedMessage | None:
         """Remove and return the active message with this id, if there is one."""
@@ -156,17 +149,10 @@ class IndexedMessages:
         ends: Floats = self._store.ends[slots]
         return ends
 
-    def columns_at(self, slots: Int32s) -> tuple[list[str], PropertyColumn | None, Floats]:
-        """The texts, properties and boxes of the messages of some slots."""
-        texts, properties = [_as_utf8(self._texts[slot]) for slot in slots.tolist()], None
-        if self._properties:
-            given = [self._properties.get(slot) for slot in slots.tolist()]
-            written = [
-                one if one is None or isinstance(one, str) else _encode(one).decode()
-                for one in given
-            ]
-            properties = PropertyColumn(pa.array(written, pa.string()))
-        return texts, properties, self._store.boxes[slots]
+    def columns_at(self, slots: Int32s) -> tuple[list[str], CarriedColumns | None, Floats]:
+        """What the messages of some slots say, what they carry, and their boxes."""
+        texts = [_as_utf8(self._texts[slot]) for slot in slots.tolist()]
+        return texts, self._carried.columns(slots.tolist()), self._store.boxes[slots]
 
     def end(self, slots: Int32s) -> None:
         """End messages now, as `take_out` does."""
@@ -200,12 +186,11 @@ class IndexedMessages:
         slots = self.add_columns(arrivals)
         if isinstance(message.region, Box):
             self._regions[int(slots[0])] = message.region
-        if message.properties is not None:
-            self._properties[int(slots[0])] = message.properties
+        self._carried.put(int(slots[0]), message)
 
     def add_columns(self, arrivals: ActiveColumns) -> Int32s:
         """Add many messages at points, whose terms have numbers already; return their slots."""
-        ids, texts, terms, boxes, at, ttl, numbers, properties = arrivals
+        ids, texts, terms, boxes, at, ttl, numbers, carried = arrivals
         slots = self._store.add(terms, boxes, at + ttl)
         missing = self._store.slots - len(self._names)
         self._names += [""] * missing
@@ -219,9 +204,8 @@ class IndexedMessages:
         for id, text, slot in zip(ids, texts, slots.tolist(), strict=True):
             self._names[slot], self._texts[slot] = id, text
             self._slots[id] = slot
-        if properties is not None:
-            given = zip(slots.tolist(), properties.texts.to_pylist(), strict=True)
-            self._properties.update((slot, text) for slot, text in given if text is not None)
+        if carried is not None:
+            self._carried.put_columns(slots.tolist(), carried)
         return slots
 
     def advance(self, now: float, events: int = 1) -> None:
@@ -235,9 +219,9 @@ class IndexedMessages:
         for slot in ended.slots.tolist():
             id, self._names[slot], self._texts[slot] = self._names[slot], "", ""
             self._regions.pop(slot, None)
-            self._properties.pop(slot, None)
             if self._slots.get(id) == slot:
                 del self._slots[id]
+        self._carried.drop(ended.slots.tolist())
         if len(ended.terms):
             self._population.terms.take_back(ended.terms)
         if self._store.is_loose:
@@ -250,7 +234,7 @@ class IndexedMessages:
         self._texts = [self._texts[was] for was in slots]
         self._numbers, self._times = self._numbers[old], self._times[old]
         self._regions = {slots[was]: region for was, region in self._regions.items()}
-        self._properties = {slots[was]: each for was, each in self._properties.items()}
+        self._carried.renumber(slots)
         # Two may have the same id, one of which has ended.
         self._slots = {id: slots[was] for id, was in self._slots.items()}
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nearcast.events import Event, LateBody, Publish, Update
+from nearcast.events.fields import WITHOUT_BODY
 from nearcast.events.values import JsonObject
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from nearcast.engine.core import EventCore
 
-_put = object.__setattr__  # the updates were just made, and nobody has them yet
+_put = object.__setattr__  # the updates were just made, and are not shared yet
 
 
 def attach(core: EventCore, event: Event, updates: Sequence[Update]) -> None:
@@ -29,7 +30,7 @@ def attach(core: EventCore, event: Event, updates: Sequence[Update]) -> None:
     if isinstance(event, Publish):
         made[event.message.id] = LateBody(event.message, now)
     for update in updates:
-        if update.op != "remove":
+        if update.op not in WITHOUT_BODY:
             if update.message not in made:
                 made[update.message] = found(core, update.message)
             _put(update, "late", made[update.message])

@@ -251,7 +251,7 @@ def _subscribe_ranked(
 
 def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineChanges) -> pa.Table:
     """Match messages at points that were decided to be in order, and replace none."""
-    _, ids, texts, points, now, ttl, properties = messages
+    _, ids, texts, points, now, ttl, carried = messages
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     population = core.boolean
@@ -259,13 +259,13 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
     boxes = np.hstack([points, points])
     batch = None if ttl is None else keep_active(core, messages, boxes, ttl)
     if batch is None or not population.operands.is_plain:
-        matches = population.match(population.read(texts, properties), boxes, threads)
+        matches = population.match(population.read(texts, carried), boxes, threads)
     else:
         matches = population.match(batch, boxes, threads)
     analyser = core.settings.analyser
     leaving = core.ranked.leaving_soon(len(ids), float(now[-1]))
     moved = core.pass_through(
-        Columns(ids, texts, points, now.tolist(), analyser, ttl, properties=properties)
+        Columns(ids, texts, points, now.tolist(), analyser, ttl, carried=carried)
     )
     core.pass_time(float(now[-1]), len(ids))
     updates = core.asked_for(_updates(population, matches, pa.array(ids, pa.string())))
@@ -315,12 +315,12 @@ def _brought_up(
 
 def bring_back(core: Indexed, messages: PublishedColumns, in_window: bool) -> None:
     """Add messages at points that were published before and have not ended, without updates."""
-    _, ids, texts, points, now, ttl, properties = messages
+    _, ids, texts, points, now, ttl, carried = messages
     if ttl is not None:
         keep_active(core, messages, np.hstack([points, points]), ttl)
     if in_window:
         analyser, at = core.settings.analyser, now.tolist()
-        core.pass_through(Columns(ids, texts, points, at, analyser, ttl, properties=properties))
+        core.pass_through(Columns(ids, texts, points, at, analyser, ttl, carried=carried))
     else:
         core.pass_by(len(ids))
 
@@ -336,7 +336,7 @@ def keep_active(
 
     With `latest` only those among them that no other one replaces.
     """
-    _, ids, texts, _, now, _, properties = messages
+    _, ids, texts, _, now, _, carried = messages
     lasts = now + ttl > now
     which = np.flatnonzero(lasts if latest is None else lasts & latest)
     if not len(which):
@@ -346,7 +346,7 @@ def keep_active(
     arrivals = ActiveColumns(
         [ids[row] for row in which.tolist()], kept.to_pylist(), MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
-        None if properties is None else properties.take(which),
+        None if carried is None else carried.take(which),
     )  # fmt: skip
     core.active.add_columns(arrivals)
     return batch if len(which) == len(ids) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nearcast.arrays.types import Floats, Int64s
-    from nearcast.events.properties import PropertyColumn
+    from nearcast.events.carried import CarriedColumns
 
 _LARGEST_CHUNK = 1 << 16
 
@@ -43,7 +43,7 @@ class PublishedColumns(NamedTuple):
     points: Floats
     at: Floats
     ttl: Floats | None = None  # None if none of them is active
-    properties: PropertyColumn | None = None  # None if none of them has some
+    carried: CarriedColumns | None = None  # None if none of them carries anything
 
     def part(self, start: int, stop: int) -> PublishedColumns:
         """Some of the messages."""
@@ -53,7 +53,7 @@ class PublishedColumns(NamedTuple):
         return PublishedColumns(
             self.seq, self.ids[some], self.texts[some], self.points[some], self.at[some],
             None if self.ttl is None else self.ttl[some],
-            None if self.properties is None else self.properties.part(start, stop),
+            None if self.carried is None else self.carried.part(start, stop),
         )  # fmt: skip
 
     def take(self, rows: Int64s) -> PublishedColumns:
@@ -65,7 +65,7 @@ class PublishedColumns(NamedTuple):
         return PublishedColumns(
             self.seq, [self.ids[row] for row in rows.tolist()], self.texts.take(pa.array(rows)),
             self.points[rows], self.at[rows], None if self.ttl is None else self.ttl[rows],
-            None if self.properties is None else self.properties.take(rows),
+            None if self.carried is None else self.carried.take(rows),
         )  # fmt: skip
 
     def message(self, row: int) -> Message:
@@ -73,10 +73,9 @@ class PublishedColumns(NamedTuple):
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
         at = float(self.at[row])
-        properties = None if self.properties is None else self.properties[row]
-        return Message(
-            self.ids[row], self.texts[row].as_py(), (lon, lat), None, at, ttl, properties
-        )
+        carried = {} if self.carried is None else self.carried[row]
+        text = self.texts[row].as_py()
+        return Message(self.ids[row], text, (lon, lat), None, at, ttl, **carried)
 
 
 class Boxes(NamedTuple):

@@ -51,7 +51,7 @@ class ConditionalRanking:
         self._k, self._least = top.k, NOTHING if top.min_score is None else top.min_score
         self._ranks: list[Rank] = []
         self._last: Rank | None = None  # all up to this one are known; None if all there are
-        self.told: dict[int, float] = {}
+        self.reported: dict[int, float] = {}
 
     @property
     def theta(self) -> float:
@@ -129,7 +129,7 @@ class ConditionalRanking:
             return first + int(np.searchsorted(old, number))
 
         self._ranks = [(score, -renumbered(-negated)) for score, negated in self._ranks]
-        self.told = {renumbered(number): score for number, score in self.told.items()}
+        self.reported = {renumbered(number): score for number, score in self.reported.items()}
         if self._last is not None:
             self._last = (self._last[0], -renumbered(-self._last[1]))
 
@@ -167,10 +167,10 @@ class ConditionalRankings:
         self._rankings[sub] = ranking
         self._fill(sub)
 
-    def told(self, sub: int) -> TopkChanges:
+    def reported(self, sub: int) -> TopkChanges:
         """The results of a ranking as they were last reported."""
-        told = self._rankings[sub].told
-        return changes_of((0, ADD, sub, number, score) for number, score in told.items())
+        reported = self._rankings[sub].reported
+        return changes_of((0, ADD, sub, number, score) for number, score in reported.items())
 
     def drop(self, sub: int) -> None:
         """Remove a ranking."""
@@ -221,10 +221,10 @@ class ConditionalRankings:
         rows: list[tuple[int, int, int, int, float]] = []
         for sub in self._touched:
             ranking = self._rankings[sub]
-            before, after = ranking.told, ranking.best()
+            before, after = ranking.reported, ranking.best()
             rows += ((event, REMOVE, sub, *one) for one in before.items() if one[0] not in after)
             rows += ((event, ADD, sub, *one) for one in after.items() if one[0] not in before)
-            ranking.told = after
+            ranking.reported = after
         self._touched.clear()
         return changes_of(rows)
 

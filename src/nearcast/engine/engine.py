@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from nearcast.engine.applying import Admission, apply_admitted, apply_events, apply_one
 from nearcast.engine.changes import ChangingCall, EngineChanges
@@ -31,7 +31,7 @@ from nearcast.events import (
     Unsubscribe,
     Update,
 )
-from nearcast.events.given import GivenTop, Place, given_message, given_subscription
+from nearcast.events.given import CarriedFields, GivenTop, Place, given_message, given_subscription
 from nearcast.geo import Box, as_point, as_region
 from nearcast.text import DEFAULT, Analyser, Vocabulary
 
@@ -312,14 +312,14 @@ class Engine:
         region: Place | None = None,
         at: float | None = None,
         ttl: float | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> list[Update]:
         """Publish a message at a point or over an area; without an id it gets a new one.
 
         A message with this id that is active or in the window is replaced. A ready-made `Message`
         may be given instead of all arguments.
         """
-        return self.apply(Publish(given_message(id, text, point, region, at, ttl, properties)))
+        return self.apply(Publish(given_message(id, text, point, region, at, ttl, **carried)))
 
     def retract(self, id: str, *, at: float | None = None) -> list[Update]:
         """End a message that is active or in the window before its time."""
@@ -331,16 +331,16 @@ class Engine:
         point: Place | None = None,
         *,
         region: Place | None = None,
-        properties: Mapping[str, Any] | None = None,
+        **carried: Unpack[CarriedFields],
     ) -> list[Reached]:
         """The subscriptions that a message would reach if it were published now.
 
         They are in the order of their ids, with the score of those that rank. Nothing is stored.
         """
         if isinstance(text, Message):
-            message = given_message(text, None, point, region, None, None, properties)
+            message = given_message(text, None, point, region, **carried)
         else:
-            message = given_message(None, text, point, region, None, None, properties)
+            message = given_message(None, text, point, region, **carried)
         return [Reached(found.message, found.score) for found in self._ready().match(message)]
 
     def results(self, id: str) -> list[Result]:

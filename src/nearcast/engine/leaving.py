@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.events import LateBody, Message
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nearcast.arrays.types import Floats
+    from nearcast.events.carried import CarriedValues
 
 
 class LeavingMessages(NamedTuple):
@@ -21,7 +22,7 @@ class LeavingMessages(NamedTuple):
     points: Floats
     at: Floats
     ttl: Mapping[int, float]
-    properties: Mapping[int, Any]
+    carried: CarriedValues
 
     def rows(self) -> dict[str, int]:
         """The row of each id."""
@@ -31,7 +32,7 @@ class LeavingMessages(NamedTuple):
         """The body of one of them."""
         text = self.texts.cast("large_binary")[row].as_py().decode(errors="surrogatepass")
         lon, lat = self.points[row].tolist()
-        at, properties = float(self.at[row]), self.properties.get(row)
-        ttl = self.ttl.get(row, 0.0)
-        message = Message(self.ids[row].as_py(), text, (lon, lat), None, at, ttl, properties)
+        at, ttl = float(self.at[row]), self.ttl.get(row, 0.0)
+        carried = self.carried.get(row)
+        message = Message(self.ids[row].as_py(), text, (lon, lat), None, at, ttl, **carried)
         return LateBody(message, at)

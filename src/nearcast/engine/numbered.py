@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.engine.message_ids import MessageIds, NumberedStrings
 from nearcast.events import Message
+from nearcast.events.carried import CarriedColumns, CarriedValues
 from nearcast.text import Analyser
 from nearcast.topk import Window
 from nearcast.topk.core import TopK
@@ -23,7 +23,7 @@ _MANY_HOLES = 1 << 10
 
 
 class NumberedMessages:
-    """What the core does not keep of messages: ids, texts, ends and properties."""
+    """What the core does not keep of messages: ids, texts, ends and what they carry."""
 
     def __init__(self, core: TopK, analyser: Analyser) -> None:
         self._core = core
@@ -31,7 +31,7 @@ class NumberedMessages:
         self.ids = MessageIds(0)
         self._texts = NumberedStrings(0)
         self._ttl: OrderedDict[int, float] = OrderedDict()  # of those that have one
-        self._properties: OrderedDict[int, Any] = OrderedDict()  # the same
+        self.carried = CarriedValues()
         self._ends = MessageEnds()
 
     @property
@@ -68,8 +68,8 @@ class NumberedMessages:
         point, at = self._core.message(number)
         data, starts, stops = self._texts.spans(np.array([number]))
         text = bytes(data[starts[0] : stops[0]]).decode(errors="surrogatepass")
-        ttl, properties = self._ttl.get(number, 0.0), self._properties.get(number)
-        return Message(id, text, point, at=at, ttl=ttl, properties=properties)
+        ttl = self._ttl.get(number, 0.0)
+        return Message(id, text, point, at=at, ttl=ttl, **self.carried.get(number))
 
     def arrived(self, number: int) -> ArrivedMessage:
         """A message of the window, as it arrived."""
@@ -82,7 +82,7 @@ class NumberedMessages:
         texts: tuple[Bytes, Int64s],
         at: Floats,
         ttl: Floats | None,
-        properties: Sequence[Any] | None,
+        carried: CarriedColumns | None = None,
     ) -> None:
         """Add messages that the core is about to get, with unused ids."""
         first = self._core.next
@@ -93,16 +93,15 @@ class NumberedMessages:
             ending = ttl[rows]
             self._ttl.update(zip((first + rows).tolist(), ending.tolist(), strict=True))
             self._ends.add(first + rows, at[rows] + ending)
-        if properties is not None:
-            some = ((first + row, one) for row, one in enumerate(properties))
-            self._properties.update((number, one) for number, one in some if one is not None)
+        if carried is not None:
+            self.carried.put_columns(range(first, first + len(ids)), carried)
 
     def take_out(self, numbers: Iterable[int]) -> None:
         """Let the ids of messages that were taken out of the window be unused."""
         for number in numbers:
             self.ids.take_out(number)
             self._ttl.pop(number, None)
-            self._properties.pop(number, None)
+            self.carried.drop([number])
 
     def leaving(self, arrived: ArrivedMessage, window: Window) -> set[int]:
         """The messages that one would end, let end, or displace, if it were published now."""
@@ -133,13 +132,13 @@ class NumberedMessages:
         numbers = np.union1d(np.arange(first, stop), ending[ending >= first])
         if core.holes:
             numbers = numbers[[not self.ids.is_taken_out(one) for one in numbers.tolist()]]
-        rows = list(enumerate(numbers.tolist())) if self._ttl or self._properties else []
+        rows = list(enumerate(numbers.tolist())) if self._ttl else []
         return LeavingMessages(
             self.ids.texts.take(numbers),
             self._texts.take(numbers),
             *core.places(numbers),
             {row: self._ttl[one] for row, one in rows if one in self._ttl},
-            {row: self._properties[one] for row, one in rows if one in self._properties},
+            self.carried.rows(numbers.tolist()) if self.carried else self.carried,
         )
 
     def forget_expired(self) -> None:
@@ -147,9 +146,9 @@ class NumberedMessages:
         first = self._core.first
         if first == self._texts.first:
             return
-        for kept in (self._ttl, self._properties):
-            while kept and next(iter(kept)) < first:
-                kept.popitem(last=False)
+        while self._ttl and next(iter(self._ttl)) < first:
+            self._ttl.popitem(last=False)
+        self.carried.drop(range(self._texts.first, first))
         self.ids.drop_before(first)
         self._texts.drop_before(first)
         self._ends.tidy(first, len(self._ttl))
@@ -167,9 +166,7 @@ class NumberedMessages:
         self.ids.keep(old, first)
         self._texts.keep(old, first)
         self._ends.renumber(old, first)
-        for kept in (self._ttl, self._properties):
-            numbers = first + np.searchsorted(old, np.array(list(kept), np.int64))
-            items = list(zip(numbers.tolist(), kept.values(), strict=True))
-            kept.clear()
-            kept.update(items)
+        numbers = dict(zip(old.tolist(), range(first, first + len(old)), strict=True))
+        self._ttl = OrderedDict((numbers[one], ttl) for one, ttl in self._ttl.items())
+        self.carried.renumber(numbers)
         return old

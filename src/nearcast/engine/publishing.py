@@ -53,7 +53,7 @@ def publish_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges)
     if not core.takes_columns or not given.are_all(POINT):
         return None
     messages = PublishedColumns(
-        0, given.ids.to_pylist(), given.texts, given.points, given.at, given.ttl, given.properties
+        0, given.ids.to_pylist(), given.texts, given.points, given.at, given.ttl, given.carried
     )
     decision = decided_messages(core, messages)
     if decision is None:

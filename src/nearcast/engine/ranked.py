@@ -144,7 +144,7 @@ class FastRankings:
     def _results(self, number: int) -> TopkChanges:
         """The results of a subscription as changes; if it is conditional, as they were reported."""
         if number in self._conditional:
-            return self._conditional.told(number)
+            return self._conditional.reported(number)
         assert self._core is not None  # noqa: S101 - a subscription was added
         return self._reported(self._core.members(np.array([number], np.int32)))
 
@@ -199,10 +199,8 @@ class FastRankings:
         number, bags = self._core.next, self._terms.bags([arrived.content.tokens])
         points, at = np.array([message.point], np.float64), np.array([arrived.at])
         ttl = np.array([message.ttl]) if message.ttl else None
-        texts, properties = bytes_of([message.text]), message.properties
-        self._messages.append(
-            [message.id], texts, at, ttl, None if properties is None else [properties]
-        )
+        self._messages.append([message.id], bytes_of([message.text]), at, ttl)
+        self._messages.carried.put(number, message)
         self._pending.append(self._publish(points, at, bags))
         if self._conditional:
             self._conditional.enter(number, arrived)
@@ -251,7 +249,7 @@ class FastRankings:
         self._terms.sweep()
         bags, at = self._terms.read(columns.texts), np.array(columns.at, np.float64)
         texts, number = buffers(columns.texts), self._core.next
-        self._messages.append(columns.ids, texts, at, columns.ttl, columns.objects())
+        self._messages.append(columns.ids, texts, at, columns.ttl, columns.carried)
         changes = self._publish(columns.points, at, bags)
         if self._conditional:
             self._conditional.enter(number, columns.arrived(0))

@@ -173,7 +173,7 @@ class PlainRankings:
         self._scorer = settings.scorer()
         self._window = PlainWindow(settings.window)
         self._rankings: dict[str, Ranking] = {}
-        self._told: dict[str, Results] = {}
+        self._reported: dict[str, Results] = {}
 
     def __contains__(self, id: str) -> bool:
         return id in self._rankings
@@ -209,7 +209,7 @@ class PlainRankings:
     def drop(self, id: str) -> None:
         """Remove a known subscription."""
         del self._rankings[id]
-        self._told.pop(id, None)
+        self._reported.pop(id, None)
 
     def enter(self, arrived: ArrivedMessage) -> None:
         """Add a message to the window, and drop the oldest if it is full."""
@@ -258,9 +258,9 @@ class PlainRankings:
         """The differences between current and reported results."""
         updates = []
         for id, ranking in self._rankings.items():
-            before, after = self._told.get(id, {}), ranking.best()
+            before, after = self._reported.get(id, {}), ranking.best()
             updates += difference(id, before, after, replaced, id == rescored)
-            self._told[id] = after
+            self._reported[id] = after
         return updates
 
     def would_rank(self, arrived: ArrivedMessage) -> dict[str, float]:

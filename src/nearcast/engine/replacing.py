@@ -35,13 +35,13 @@ class _Earlier(NamedTuple):
 
 def replace_messages(core: Indexed, messages: PublishedColumns, changes: EngineChanges) -> pa.Table:
     """Match messages at points that were decided to be in order, and may replace others."""
-    _, ids, texts, points, now, ttl, properties = messages
+    _, ids, texts, points, now, ttl, carried = messages
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     earlier = _earlier(core, messages)
     population, boxes = core.boolean, np.hstack([points, points])
     threads = (os.cpu_count() or 1) if len(ids) >= FEW else 1
-    after = population.match(population.read(texts, properties), boxes, threads)
+    after = population.match(population.read(texts, carried), boxes, threads)
     before = _matched_before(core, earlier.slot, threads)
     updates = _difference(core, after, before, earlier, ids)
     # Let the old ones go, and the new ones come.
@@ -49,7 +49,7 @@ def replace_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
     if ttl is not None:
         keep_active(core, messages, boxes, ttl, earlier.latest)
     analyser = core.settings.analyser
-    core.pass_again(Columns(ids, texts, points, now.tolist(), analyser, ttl, properties=properties))
+    core.pass_again(Columns(ids, texts, points, now.tolist(), analyser, ttl, carried=carried))
     core.pass_time(float(now[-1]), len(ids))
     updates = core.asked_for(updates)
     messages = messages._replace(seq=changes.seq + 1)
@@ -85,8 +85,8 @@ def _matched_before(core: Indexed, slots: Int32s, threads: int) -> Matches:
     which = np.flatnonzero(slots >= 0)
     if not len(which):
         return Matches(_NONE, _NONE, 0)
-    texts, properties, boxes = core.active.columns_at(slots[which])
-    read = core.boolean.read(pa.array(texts, pa.string()), properties)
+    texts, carried, boxes = core.active.columns_at(slots[which])
+    read = core.boolean.read(pa.array(texts, pa.string()), carried)
     found = core.boolean.match(read, boxes, threads if len(which) >= FEW else 1)
     return found._replace(messages=which[found.messages].astype(np.int32))
 

@@ -17,7 +17,8 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.publishing import DecidedMessages, decided_messages
 from nearcast.engine.update_log import ColumnRows, Rows
 from nearcast.events import Event, LateBody, Message, Publish, Update
-from nearcast.events.properties import PropertyColumn
+from nearcast.events.carried import CarriedColumns
+from nearcast.events.fields import ADD, CARRIED, UPDATE_OPS, WITHOUT_BODY
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore
@@ -58,7 +59,7 @@ def columns_of(messages: list[Message]) -> PublishedColumns | None:
         texts = pa.array([message.text for message in messages], pa.string())
     except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
         return None
-    given = [message.properties for message in messages]
+    given = {name: [getattr(message, name) for message in messages] for name in CARRIED}
     return PublishedColumns(
         0,
         [message.id for message in messages],
@@ -66,7 +67,7 @@ def columns_of(messages: list[Message]) -> PublishedColumns | None:
         np.array([message.point for message in messages], np.float64),
         np.array([np.nan if message.at is None else message.at for message in messages]),
         np.array([message.ttl for message in messages], np.float64),
-        PropertyColumn.of(given) if any(one is not None for one in given) else None,
+        CarriedColumns.of(given),
     )
 
 
@@ -139,7 +140,7 @@ class _UpdateColumns:
             ops, what = table["op"].to_pylist(), table["message"].to_pylist()
             scores = table["score"].to_pylist()
         else:
-            ops, what = ["add"] * len(events), [plain[event] for event in events]
+            ops, what = [UPDATE_OPS[ADD]] * len(events), [plain[event] for event in events]
             scores = [None] * len(events)
         metas = self._rows.metas if isinstance(self._rows, ColumnRows) else {}
         late = self._bodies(events, ops, what)
@@ -158,7 +159,7 @@ class _UpdateColumns:
         for event, op, message in zip(events, ops, messages, strict=True):
             if (event, message) != latest:
                 latest, body = (event, message), bodies.find(self._seq + event, message)
-            found.append(None if op == "remove" else body)
+            found.append(None if op in WITHOUT_BODY else body)
         return found
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from nearcast._jit import read_only
 from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Bytes, Int64s
+from nearcast.engine.apart import RegionsApart
 from nearcast.engine.operands import AskedCounts, SavedOperands
 from nearcast.engine.owners import OwnerColumns, Owners
 from nearcast.engine.subscriptions import IndexedSubscriptions
@@ -40,9 +41,9 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     kept = population.terms.kept()
     _write(folder / "terms.arrow", _term_columns(kept))
     _write(folder / "secret.arrow", {"word": pa.array(kept.secret)})
-    rowless = population._rowless
-    regions = [_encode(region_to_json(region)) for region in rowless.values()]
-    special = {"owner": pa.array(rowless, pa.int32()), "region": pa.array(regions, pa.binary())}
+    apart = population.apart
+    regions = [_encode(region_to_json(region)) for region in apart.values()]
+    special = {"owner": pa.array(apart, pa.int32()), "region": pa.array(regions, pa.binary())}
     _write(folder / "rowless.arrow", special)
     scattered = population._scattered
     lists = {
@@ -67,7 +68,7 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     owners = Owners()
     columns = OwnerColumns(*(np.array(names[name].to_numpy()) for name in OwnerColumns._fields))
     owners.take_over(_bytes(names["id"]), _bytes(names["query"]), columns)
-    rowless = {
+    regions = {
         owner: region_from_json(msgspec.json.decode(region))
         for owner, region in _pairs(_read(folder / "rowless.arrow"))
     }
@@ -79,7 +80,8 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     own = (np.array(predicates[name].to_numpy()) for name in ("owner", "place"))
     operands = SavedOperands(counts, *own)
     population.table, population.index, population.terms = table, index, terms
-    population.owners, population._rowless, population._scattered = owners, rowless, lists
+    population.owners, population._scattered = owners, lists
+    population.apart = RegionsApart(regions)
     population.operands.take_over(operands)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
+from nearcast.engine.apart import RegionsApart
 from nearcast.engine.loading import NewSubscriptions, put_columns
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.engine.message_keys import KeyedMessages, read_messages
@@ -32,8 +33,8 @@ from nearcast.engine.owners import (
 from nearcast.engine.single import SingleMatcher
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.errors import NearcastError
-from nearcast.events import Subscription
-from nearcast.events.properties import PropertyColumn
+from nearcast.events import Message, Subscription
+from nearcast.events.carried import CarriedColumns
 from nearcast.geo import WORLD, Bounds, Box, Circle, MultiPolygon, Polygon, Region
 from nearcast.geo.polygon_columns import polygon_of
 from nearcast.geo.region_columns import BOX as REGION_BOX
@@ -70,7 +71,7 @@ class IndexedSubscriptions:
         self.owners = Owners()
         self.operands = Operands(self._conjuncts, self._queries, analyser)
         self.single = SingleMatcher()
-        self._rowless: dict[int, Region] = {}  # the regions of owners that no message can match
+        self.apart = RegionsApart()
         self._scattered: dict[int, Int32s] = {}  # rows that do not follow each other, by owner
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
@@ -122,9 +123,9 @@ class IndexedSubscriptions:
             found.append(rows.owner[near[(box[:, 0] <= east) & (box[:, 2] >= west)]])
         owners = np.concatenate(found)
         owners = owners[owners >= 0]
-        if len(owners) + len(self._rowless) > most:
+        if len(owners) + len(self.apart) > most:
             return None
-        return self._names(np.array([*np.unique(owners).tolist(), *self._rowless], np.int32))
+        return self._names(np.unique([*owners.tolist(), *self.apart]).astype(np.int32))
 
     def put(self, interest: BooleanSubscription) -> None:
         """Add a subscription, replace one, or move one."""
@@ -160,7 +161,7 @@ class IndexedSubscriptions:
             self._order = None
             owner = self.owners.add(id, query or "")
         self.operands.belong(numbers, owner)
-        traits = _KINDS[type(region)]
+        traits = _KINDS.get(type(region), BOX)
         traits |= WORDLESS if query is None else 0
         traits |= ANYWHERE if subscription.region is None else 0
         if not all(one.is_plain for one in interest.query.conjuncts):
@@ -171,8 +172,7 @@ class IndexedSubscriptions:
         columns = self.owners.columns
         columns.row[owner], columns.rows[owner] = rows[0] if len(rows) else -1, len(rows)
         columns.radius[owner] = region.radius if isinstance(region, Circle) else np.nan
-        if not len(rows):
-            self._rowless[owner] = region
+        self.apart.put(owner, region, len(rows))
         columns.traits[owner] = traits
         if (np.diff(rows) != 1).any():
             self.scatter(owner, rows)
@@ -188,11 +188,13 @@ class IndexedSubscriptions:
         return owner >= 0 and bool(self.owners.columns.traits[owner] & trait)
 
     def asks_more(self, id: str) -> bool:
-        """Whether a subscription asks for more than terms."""
-        return self._has(id, ASKS)
+        """Whether a subscription asks for more than its rows say."""
+        return self._has(id, ASKS) or (self.apart.bounded and self.owners.find(id) in self.apart)
 
     def asks_more_of(self, ids: list[str]) -> bool:
-        """Whether one of these subscriptions asks for more than terms."""
+        """Whether one of these subscriptions asks for more than its rows say."""
+        if self.apart.bounded:
+            return any(map(self.asks_more, ids))
         traits = self.owners.columns.traits
         if not (traits & ASKS).any():
             return False
@@ -238,7 +240,9 @@ class IndexedSubscriptions:
         """How to move a subscription within its rows; None if it needs other rows."""
         kind = int(self.owners.columns.traits[owner]) & KIND
         bounds = region.bounds()
-        if kind not in (BOX, CIRCLE) or _KINDS[type(region)] != kind:
+        if kind not in (BOX, CIRCLE) or _KINDS.get(type(region)) != kind:
+            return None
+        if self.apart.bounded and owner in self.apart:
             return None
         rows = self._rows(owner)
         sides = 1 if len(rows) == 1 else len(self._region(owner).bounds())
@@ -257,8 +261,8 @@ class IndexedSubscriptions:
         columns.traits[owner] &= ~np.uint8(ANYWHERE)
         if isinstance(region, Circle):
             columns.radius[owner] = region.radius
-        if owner in self._rowless:
-            self._rowless[owner] = region
+        if owner in self.apart:
+            self.apart.put(owner, region, 0)
 
     def have_regions(self, owners: Int32s) -> None:
         """Note that subscriptions have a region from now on."""
@@ -332,7 +336,7 @@ class IndexedSubscriptions:
         self.settle(1)
         message = arrived.message
         if message.point is not None and isinstance(self.index, RarestTerm):
-            return self.single.wanting(self, arrived)
+            return self._meeting(self.single.wanting(self, arrived), message)
         known = self.terms.known(self.operands.terms_of(arrived))
         if not len(known):
             return []
@@ -354,7 +358,13 @@ class IndexedSubscriptions:
         if area is not None and not isinstance(area, Box):  # found by its bounding box
             meeting = (self._region(owner).meets(area) for owner in owners.tolist())
             owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
-        return self._names(owners)
+        return self._meeting(self._names(owners), message)
+
+    def _meeting(self, names: list[str], message: Message) -> list[str]:
+        """Those subscriptions that a message meets, of those whose rows it matches."""
+        if not self.apart.bounded:
+            return names
+        return [id for id in names if self.apart.meets(self.owners.find(id), message)]
 
     def _names(self, owners: Int32s) -> list[str]:
         ids = self.owners.ids
@@ -364,11 +374,12 @@ class IndexedSubscriptions:
         return names
 
     def read(
-        self, texts: pa.StringArray, properties: PropertyColumn | None = None
+        self, texts: pa.StringArray, carried: CarriedColumns | None = None
     ) -> TextBatch | KeyedMessages:
         """The terms of messages, and their keys if somebody asks for more than terms."""
         if self.operands.is_plain:
             return self.terms.read(texts)
+        properties = None if carried is None else carried.properties
         return read_messages(self.terms, self.operands, texts, properties)
 
     def match(self, messages: TextBatch | KeyedMessages, boxes: Floats, threads: int) -> Matches:
@@ -386,7 +397,7 @@ class IndexedSubscriptions:
         np.add.at(self.table.frequency, terms.terms, 1)
         found = match(self.index, Batch(terms.starts, terms.terms, boxes), threads, residuals)
         self.looked_at += found.candidates
-        return found
+        return self.apart.within(found, boxes) if self.apart.bounded else found
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions."""
@@ -426,8 +437,8 @@ class IndexedSubscriptions:
         return Subscription(self.owners.ids[owner], self._query(owner), region)
 
     def _region(self, owner: int) -> Region:
-        if owner in self._rowless:
-            return self._rowless[owner]
+        if owner in self.apart:
+            return self.apart[owner]
         columns, rows = self.owners.columns, self.table.rows
         kind, own = int(columns.traits[owner]) & KIND, self._rows(owner)
         shapes = rows.terms[rows.first[own] - 1]
@@ -463,7 +474,7 @@ class IndexedSubscriptions:
             rows = rows[self.table.rows.flags[rows] & RESIDUAL != 0]
             numbers = dict.fromkeys(self.table.residuals_of(rows).tolist())
             self.operands.drop(self._conjuncts(owner), numbers)
-        self._rowless.pop(owner, None)
+        self.apart.drop(owner)
         self._scattered.pop(owner, None)
 
     def _withdraw(self, owner: int) -> None:

@@ -71,7 +71,7 @@ def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChange
     if op == "publish" and "id" not in table.column_names:
         new_ids = [new_id("m") for _ in range(len(table))]
         table = table.append_column("id", pa.array(new_ids, pa.string()))
-    given = CheckedEvents(table, op, with_properties=not core.plain)
+    given = CheckedEvents(table, op, with_carried=not core.plain)
     for row, invalid in given.errors.items():
         raise invalid.inside(f"row {row}") if isinstance(invalid, InvalidValue) else invalid
     if not core.plain and len(given):

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nearcast.events import LateBody, Update, UpdateOp
-from nearcast.events.fields import REMOVE, UPDATE_OPS
+from nearcast.events.fields import UPDATE_OPS, WITHOUT_BODY
 from nearcast.events.values import JsonObject
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ def _from_columns(
             id,
             seq,
             at,
-            UPDATE_OPS[op],  # type: ignore[arg-type]  # by number
+            UPDATE_OPS[op],
             name,
             message,
             score,
             metas.get(name),
-            None if bodies is None or op == REMOVE else bodies.find(seq, message),
+            None if bodies is None or UPDATE_OPS[op] in WITHOUT_BODY else bodies.find(seq, message),
         )
         for id, seq, at, op, name, message, score in zip(ids, *columns, strict=True)
     ]

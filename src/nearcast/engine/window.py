@@ -19,8 +19,7 @@ from nearcast.arrays.types import Floats, Int64s
 from nearcast.engine.ends import MessageEnds
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
-from nearcast.events.properties import PropertyColumn
-from nearcast.events.values import JsonObject
+from nearcast.events.carried import CarriedColumns
 from nearcast.text import Analyser
 from nearcast.topk import Window
 
@@ -39,7 +38,7 @@ class Columns:
     ttl: Floats | None = None  # None if none of them has an end
     number: int = 0
     row: int = 0
-    properties: PropertyColumn | None = None  # None if none of them has properties
+    carried: CarriedColumns | None = None  # None if none of them carries anything
 
     def ends(self) -> list[float]:
         """When messages end; infinite for those that do not."""
@@ -48,17 +47,13 @@ class Columns:
         ends: list[float] = np.where(self.ttl > 0, np.array(self.at) + self.ttl, inf).tolist()
         return ends
 
-    def objects(self) -> list[JsonObject | None] | None:
-        """The properties of all messages, decoded."""
-        return None if self.properties is None else self.properties.objects()
-
     def arrived(self, row: int) -> ArrivedMessage:
         """Create the object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
-        properties = None if self.properties is None else self.properties[row]
-        message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl, properties=properties)
+        carried = {} if self.carried is None else self.carried[row]
+        message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl, **carried)
         return ArrivedMessage(message, self.number + row, at, self.analyser)
 
     def take(self, rows: Int64s) -> Columns:
@@ -71,7 +66,7 @@ class Columns:
             self.analyser,
             None if self.ttl is None else self.ttl[rows],
             self.number,
-            properties=None if self.properties is None else self.properties.take(rows),
+            carried=None if self.carried is None else self.carried.take(rows),
         )
 
     def part(self, start: int, stop: int) -> Columns:
@@ -85,7 +80,7 @@ class Columns:
             self.analyser,
             None if self.ttl is None else self.ttl[rows],
             self.number + start,
-            properties=None if self.properties is None else self.properties.part(start, stop),
+            carried=None if self.carried is None else self.carried.part(start, stop),
         )
 
 

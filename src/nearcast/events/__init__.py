@@ -13,6 +13,7 @@ from nearcast.events.events import (
     message_from_json,
     subscription_from_json,
 )
+from nearcast.events.fields import UpdateOp
 from nearcast.events.log import EventLog, Record, open_log
 from nearcast.events.values import (
     Message,
@@ -22,7 +23,6 @@ from nearcast.events.values import (
     Subscription,
     Top,
     Update,
-    UpdateOp,
     as_top,
     in_order,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from nearcast.errors import InvalidValue
+from nearcast.events.fields import CARRIED
 from nearcast.geo import region_to_json
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class LateBody:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its text, its point or region, properties and ttl, as far as it has them, and `at`."""
+        """Its text, its point or region, what it carries and its ttl, if it has them, and `at`."""
         if self._fields is None:
             if self._message is None:
                 self._fields = _decode(self._json or b"{}")
@@ -91,14 +92,14 @@ class LateBody:
 def body_of(message: Message, at: float) -> dict[str, Any]:
     """The fields of a message that it has, with its time."""
     region = None if message.region is None else region_to_json(message.region)
-    return body_fields(message.text, message.point, region, message.properties, at, message.ttl)
+    return body_fields(message.text, message.point, region, message.carried, at, message.ttl)
 
 
 def body_fields(
     text: str,
     point: tuple[float, float] | None,
     region: Mapping[str, Any] | None,
-    properties: Mapping[str, Any] | None,
+    carried: Mapping[str, Any],
     at: float,
     ttl: float | None,
 ) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def body_fields(
         "text": text or None,
         "point": None if point is None else list(point),
         "region": region,
-        "properties": properties,
+        **{name: carried.get(name) for name in CARRIED},
         "at": at,
         "ttl": ttl or None,
     }

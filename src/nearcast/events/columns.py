@@ -15,11 +15,11 @@ from nearcast.events.fields import (
     EVENT_FIELDS,
     JSON,
     NUMBER,
-    REMOVE,
     TEXT,
     UPDATE_FIELDS,
     UPDATE_OPS,
     WHOLE,
+    WITHOUT_BODY,
     Field,
     Kind,
     Many,
@@ -51,6 +51,7 @@ UPDATE_SCHEMA = _schema(UPDATE_FIELDS)
 
 _OPS = pa.array(UPDATE_OPS)
 _ADDS = _OPS[ADD]
+_BARE = np.array([op in WITHOUT_BODY for op in UPDATE_OPS])
 
 
 def op_numbers(names: pa.StringArray) -> pa.Array:
@@ -75,7 +76,7 @@ def updates_table(
     if scores is None:
         ranked = pa.nulls(count, pa.float64())
     else:
-        removed = ops == REMOVE if isinstance(scores, np.ndarray) else None
+        removed = _BARE[ops] if isinstance(scores, np.ndarray) else None
         ranked = pa.array(scores, pa.float64(), mask=removed)
     columns = [
         pa.array(np.asarray(events, np.int64)),

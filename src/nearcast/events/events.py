@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.events.fields import MOVE, PUBLISH, RETRACT, SUBSCRIBE, UNSUBSCRIBE, fields_of
+from nearcast.events.fields import (
+    CARRIED,
+    MOVE,
+    PUBLISH,
+    RETRACT,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    carried_in,
+    fields_of,
+)
 from nearcast.events.values import (
     Message,
     Point,
@@ -156,16 +165,13 @@ def subscription_from_json(fields: Fields) -> Subscription:
 def message_from_json(fields: Fields) -> Message:
     """Read a message from the fields of its event."""
     get = fields.get
-    region = _region(fields)
-    return Message(
-        get("id"),  # type: ignore[arg-type]  # the value types check what they are given
-        get("text"),  # type: ignore[arg-type]
-        _point(fields),
-        region,  # type: ignore[arg-type]
-        get("at"),
-        get("ttl", 0.0),
-        get("properties"),
-    )
+    parts: Any = (
+        get("id"), get("text"), _point(fields), _region(fields), get("at"), get("ttl", 0.0)
+    )  # fmt: skip
+    for name in CARRIED:  # few messages carry anything, and keyword arguments take time
+        if name in fields:
+            return Message(*parts, **carried_in(fields))
+    return Message(*parts)  # which checks what it is given
 
 
 def _subscribe(fields: Fields) -> Subscribe:

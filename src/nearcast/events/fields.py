@@ -7,9 +7,10 @@ A new field is a line in one of the tables, and an attribute of the value that c
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
-from nearcast.geo.codec import POLYGONS
+from nearcast.geo.codec import SHAPES
 
 TEXT, NUMBER, WHOLE, JSON = "text", "number", "whole", "json"
 """The plain kinds of values: a string, a double, a 64-bit integer; any JSON, in columns as text."""
@@ -40,24 +41,37 @@ class Field(NamedTuple):
     about: dict[str, Any] = {}  # noqa: RUF012 - never changed
     """The field in JSON Schema; `{"$ref": NAME}` refers to a shape of the API."""
     required: bool = False
+    carried: bool = False
+    """Whether messages have it and no index looks at it: it is kept as it is and given back."""
 
 
 _COORDINATES = Many(NUMBER)
-_REGION = Struct(
-    (
-        ("type", TEXT),
-        ("bbox", _COORDINATES),
-        ("center", _COORDINATES),
-        ("radius", NUMBER),
-        ("coordinates", Many(Many(_COORDINATES))),
-        (POLYGONS, Many(Many(Many(_COORDINATES)))),  # the coordinates of a MultiPolygon
-    )
-)
+
+
+def _in_lists(depth: int) -> Kind:
+    return Many(_in_lists(depth - 1)) if depth else NUMBER
+
+
+_REGION_FIELDS = {
+    field.column or name: _in_lists(field.depth)
+    for shape in SHAPES.values()
+    for name, field in shape.fields.items()
+}
+_REGION = Struct((("type", TEXT), *_REGION_FIELDS.items()))
 _TOP = Struct((("k", WHOLE), ("alpha", NUMBER), ("scale", NUMBER), ("min_score", NUMBER)))
 
 SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"
 RETRACT = "retract"
 _ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH, RETRACT)
+
+UpdateOp = Literal["add", "remove", "change"]
+"""What an update does, by name."""
+OPS: tuple[UpdateOp, ...] = get_args(UpdateOp)
+UPDATE_OPS = ("", *OPS)
+"""The same by number, for kernels and columns."""
+ADD, REMOVE, CHANGE = range(1, len(UPDATE_OPS))
+WITHOUT_BODY = frozenset({"remove"})
+"""The ops of updates that carry neither the message nor a score."""
 
 EVENT_FIELDS = (
     Field("op", TEXT, _ALL, {"type": "string", "enum": sorted(_ALL)}, required=True),
@@ -97,6 +111,7 @@ EVENT_FIELDS = (
             "description": "What queries may ask for, as in `price:<500`; at most 64 KiB.",
             "example": {"price": 199},
         },
+        carried=True,
     ),
     Field(
         "filter", TEXT, (SUBSCRIBE,),
@@ -114,18 +129,13 @@ EVENT_FIELDS = (
         "ops", Many(TEXT), (SUBSCRIBE,),
         {
             "type": "array",
-            "items": {"type": "string", "enum": ["add", "remove", "change"]},
+            "items": {"type": "string", "enum": list(OPS)},
             "minItems": 1,
             "description": "The kinds of update it gets; by default all.",
         },
     ),
 )  # fmt: skip
 """The fields of the event log, in the order in which they are written."""
-
-ADD, REMOVE, CHANGE = 1, 2, 3
-"""What an update does, as the small number that kernels and columns have for it."""
-UPDATE_OPS = ("", "add", "remove", "change")
-"""The names of these, by number."""
 
 UPDATE_FIELDS = (
     Field("event", WHOLE),
@@ -135,6 +145,15 @@ UPDATE_FIELDS = (
     Field("score", NUMBER, about={"type": "number", "example": 0.73}),
 )
 """The fields of updates, in the order in which they are written."""
+
+
+CARRIED = {field.name: field.kind for field in EVENT_FIELDS if field.carried}
+"""The fields of messages that are kept as they are and given back, with their kinds."""
+
+
+def carried_in(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message carries, from its fields in JSON form."""
+    return {name: fields[name] for name in CARRIED if fields.get(name) is not None}
 
 
 def fields_of(op: str) -> tuple[Field, ...]:

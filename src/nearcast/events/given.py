@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from nearcast.errors import InvalidValue
 from nearcast.events.ids import new_id
@@ -13,6 +13,12 @@ from nearcast.geo import as_point, as_region
 Place = Any
 """A point or a region: of this package, or anything that `geo.as_point`, `geo.as_region` read."""
 GivenTop = Top | Mapping[str, Any]
+
+
+class CarriedFields(TypedDict, total=False):
+    """What a message carries, as keyword arguments of the calls that take messages."""
+
+    properties: Mapping[str, Any] | None
 
 
 def given_subscription(
@@ -50,11 +56,11 @@ def given_message(
     region: Place | None = None,
     at: float | None = None,
     ttl: float | None = None,
-    properties: Mapping[str, Any] | None = None,
+    **carried: Unpack[CarriedFields],
 ) -> Message:
     """A message from its parts, or as it is; None as its id makes a new one."""
     if isinstance(id, Message):
-        check_alone(id, text, point, region, at, ttl, properties)
+        check_alone(id, text, point, region, at, ttl, *carried.values())
         return id
     return Message(
         new_id("m") if id is None else id,
@@ -63,7 +69,7 @@ def given_message(
         None if region is None else as_region(region),  # type: ignore[arg-type]  # checked there
         at,
         0.0 if ttl is None else ttl,
-        properties,
+        **carried,
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import NearcastError
 from nearcast.events import fields as names
+from nearcast.events.carried import CarriedColumns
 from nearcast.events.events import (
     Event,
     Move,
@@ -43,7 +44,6 @@ from nearcast.events.flat import (
 )
 from nearcast.events.foreign import as_logged, is_foreign, regions_at, texts_as_regions, with_points
 from nearcast.events.parquet import event_columns, table_rows
-from nearcast.events.properties import PropertyColumn
 from nearcast.events.values import Message, Point, Subscription, Top
 from nearcast.geo import Box, Circle, Region
 from nearcast.geo.columns import plain_column
@@ -82,12 +82,12 @@ class CheckedEvents:
     point may be two columns `lon` and `lat`, and a row of kind SUBSCRIBE may lack a query or a
     region.
 
-    With `with_properties` messages at points that have properties are no other events: these are
-    in `properties`.
+    With `with_carried` messages at points that carry something are no other events: `carried` has
+    that, where it is given as text.
     """
 
     def __init__(
-        self, table: pa.Table, op: str | None = None, *, with_properties: bool = False
+        self, table: pa.Table, op: str | None = None, *, with_carried: bool = False
     ) -> None:
         count = len(table)
         if op is not None:
@@ -115,13 +115,14 @@ class CheckedEvents:
         in_region, pointed = present(columns["region"]), present(columns["point"])
         sound = identified & timed
         does = _codes(columns["op"], op)
-        more = {name: present(columns[name]) for name in ("properties", "filter", "meta", "ops")}
+        more = {name: present(columns[name]) for name in ("filter", "meta", "ops")}
         publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
-        self.properties: PropertyColumn | None = None
-        if with_properties and more["properties"].any():
-            publishes &= self._take_properties(columns["properties"]) | ~more["properties"]
-        else:
-            publishes &= ~more["properties"]
+        carries = {name: present(columns[name]) for name in names.CARRIED}
+        self.carried: CarriedColumns | None = None
+        if with_carried and any(some.any() for some in carries.values()):
+            self.carried = _carried({name: columns[name] for name in carries})
+        for name, some in carries.items():
+            publishes &= self._is_sure(name) | ~some
         unending = ~present(columns["ttl"])
         wordless = ~present(columns["query"]) if self._foreign else np.zeros(count, np.bool_)
         attributed = more["meta"] | more["ops"] | ~unending
@@ -153,13 +154,11 @@ class CheckedEvents:
             self._read_attributes(table, with_some)
         self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
 
-    def _take_properties(self, column: pa.Array) -> Mask:
-        """Keep properties that are given as text, and say which are valid beyond doubt."""
-        texts, _ = strings_of(column)
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return np.zeros(len(column), np.bool_)
-        self.properties = PropertyColumn(texts)
-        return self.properties.values.flat
+    def _is_sure(self, name: str) -> Mask | bool:
+        """Which values of a field that messages carry are valid beyond doubt."""
+        if name != "properties" or self.carried is None or self.carried.properties is None:
+            return False
+        return self.carried.properties.values.flat
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -249,10 +248,11 @@ class CheckedEvents:
         return id_of(event), None, None
 
     def _holds(self, event: Event) -> bool:
-        """Whether an event is a message at a point, with properties that are among ours."""
-        if self.properties is None or not isinstance(event, Publish):
+        """Whether an event is a message at a point that carries no more than our columns have."""
+        if self.carried is None or not isinstance(event, Publish):
             return False
-        return event.message.point is not None
+        message = event.message
+        return message.point is not None and message.carried.keys() <= self.carried.columns.keys()
 
     def place(self, row: int, point: Point | None, region: Region | None) -> None:
         """Write where one of the other events is, or asks for, to its row."""
@@ -293,8 +293,8 @@ class CheckedEvents:
             region = None if absent else self.region(row)
             if kind <= RANGE:
                 ttl = 0.0 if np.isnan(ttl) else ttl
-                given = None if self.properties is None else self.properties[row]
-                yield Publish(Message(id, text, point, region, at, ttl, given))  # type: ignore[arg-type]  # a box
+                given = {} if self.carried is None else self.carried[row]
+                yield Publish(Message(id, text, point, region, at, ttl, **given))  # type: ignore[arg-type]  # a box
             elif kind in (MOVE, SHIFT):
                 yield Move(id, region, point, at)
             else:
@@ -310,7 +310,7 @@ def _has_more(event: Event) -> bool:
     match event:
         case Publish(message):
             plain = message.region is None or isinstance(message.region, Box)
-            return message.properties is not None or not plain
+            return bool(message.carried) or not plain
         case Subscribe(one):
             if one.top is None:
                 partial = one.query is None or one.region is None
@@ -322,6 +322,16 @@ def _has_more(event: Event) -> bool:
         case Move(region=region, point=point, ttl=ttl):
             return ttl is not None or (region is not None and point is not None)
     return isinstance(event, Retract)
+
+
+def _carried(columns: dict[str, pa.Array]) -> CarriedColumns | None:
+    """What messages carry, as far as it is given as text."""
+    texts = {
+        name: strings_of(column)[0]
+        for name, column in columns.items()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    }
+    return CarriedColumns(texts) if texts else None
 
 
 def _rows_at(table: pa.Table, rows: Int64s) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events.bodies import LateBody
+from nearcast.events.fields import CARRIED, OPS, UpdateOp
 from nearcast.events.sized import SizedObject
 from nearcast.geo import (
     Area,
@@ -27,6 +28,7 @@ from nearcast.geo import (
     as_region,
     point,
 )
+from nearcast.geo.codec import ANY_AREA, ANY_REGION
 
 Point = tuple[float, float]
 
@@ -39,10 +41,6 @@ DEEPEST_OBJECT = 500
 
 JsonObject = Mapping[str, Any]
 """A JSON object: strings, numbers, true, false, null, lists and objects under names."""
-
-UpdateOp = Literal["add", "remove", "change"]
-"""What an update does, by name; `fields.UPDATE_OPS` has the number of each."""
-OPS: tuple[UpdateOp, ...] = ("add", "remove", "change")
 
 _put = object.__setattr__  # how a frozen class fills in its own fields
 
@@ -197,7 +195,7 @@ def check_point(value: object) -> Point:
 def check_region(value: object) -> Region:
     """Accept a region, also of another library or format."""
     if value is None:
-        raise MissingField("region", "a Box, a Circle, a Polygon or a MultiPolygon")
+        raise MissingField("region", ANY_REGION)
     return as_region(value)
 
 
@@ -303,7 +301,7 @@ class Message:
             if not isinstance(self.region, Area):
                 _put(self, "region", as_region(self.region))
             if not isinstance(self.region, Area):
-                raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")
+                raise InvalidValue("region", self.region, ANY_AREA)
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:
@@ -321,6 +319,12 @@ class Message:
             if ttl < 0:
                 raise InvalidValue("ttl", self.ttl, "0 or more seconds")
             _put(self, "ttl", ttl)
+
+    @property
+    def carried(self) -> dict[str, Any]:
+        """Those of its fields that are kept as they are, as far as it has them."""
+        found = ((name, getattr(self, name)) for name in CARRIED)
+        return {name: value for name, value in found if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ import msgspec
 
 from nearcast.errors import InvalidValue
 from nearcast.geo import checks
-from nearcast.geo.codec import region_from_json
-from nearcast.geo.polygons import MultiPolygon, Polygon, Region
-from nearcast.geo.shapes import Box, Circle
+from nearcast.geo.codec import ANY_REGION, SHAPES, region_from_json
+from nearcast.geo.polygons import Region
 
 WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
 
@@ -51,7 +50,7 @@ class Wanted(NamedTuple):
 
 REGION = Wanted(
     "region",
-    "a Box, a Circle, a Polygon or a MultiPolygon",
+    ANY_REGION,
     "; what is near a point is Circle((lon, lat), radius=metres)",
 )
 POINT = Wanted("point", "a Point", "; of a shape, take a point such as its centroid")
@@ -63,11 +62,11 @@ def as_region(value: object) -> Region:
     >>> as_region("POLYGON ((0 0, 4 0, 0 4, 0 0))").contains(1.0, 1.0)
     True
     """
-    if isinstance(value, Box | Circle | Polygon | MultiPolygon):
+    if isinstance(value, Region):
         return value
     found = geometry_of(value, REGION)
     kind, coordinates = found.get("type"), found.get("coordinates")
-    if kind not in ("Box", "Circle", "Polygon", "MultiPolygon", None):
+    if kind not in (*SHAPES, None):
         raise REGION.wrong_type(kind)
     try:
         if coordinates is not None:

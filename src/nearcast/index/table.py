@@ -455,7 +455,9 @@ class Table:
             return [], 0
         if isinstance(region, Circle):
             return [self._circles.extend([(*region.center, region.limit)])], CIRCLE
-        return [self._polygon(each) for each in _polygons(region)], POLYGON
+        if isinstance(region, _WITH_CORNERS):
+            return [self._polygon(each) for each in _polygons(region)], POLYGON
+        return [], 0
 
     def _polygon(self, polygon: Polygon) -> int:
         base = self._lons.extend(polygon.lons)
@@ -466,6 +468,14 @@ class Table:
 
 def _polygons(region: Polygon | MultiPolygon) -> tuple[Polygon, ...]:
     return region.polygons if isinstance(region, MultiPolygon) else (region,)
+
+
+def decides(region: Region) -> bool:
+    """Whether rows say exactly where a region is; of another shape they have the boxes around it.
+
+    Who adds such a region decides it for the rows that match.
+    """
+    return isinstance(region, Box | Circle | Polygon | MultiPolygon)
 
 
 def check_size(size: int) -> None:

@@ -89,7 +89,7 @@ def _operands(engine: Engine) -> None:
     queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
-    # So many with comparisons that they are read at once.
+    # Enough with comparisons to be read at once.
     prices = [f"{number}p" for number in range(16)]
     asked = {"id": prices, "query": [f"a price:<{number}" for number in range(16)]}
     engine.subscribe_table(

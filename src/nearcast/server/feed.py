@@ -76,8 +76,8 @@ class UpdateFeed:
         """Read a page of the log; at its end, go on with the queue."""
         hub, listener = self._hub, self.listener
         log = hub.log
-        if hub.last < self.place <= log.last:  # heard at the other server of the pair, which has
-            listener.start_over()  # it too; that is not confirmed here yet
+        if hub.last < self.place <= log.last:  # the other server of the pair has delivered it
+            listener.start_over()  # from its own log, and it is not confirmed here yet
             self._live = True
             return []
         if self.place > hub.last:  # the log was restored from a backup that has fewer updates

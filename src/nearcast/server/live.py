@@ -171,13 +171,13 @@ def _event(event: Event, at: float, matches: int) -> bytes:
 
 
 def place_of(message: Message) -> dict[str, Any]:
-    """The text, the place and the properties of a message as JSON."""
+    """The text and the place of a message, and what it carries, as JSON."""
     place: dict[str, Any] = {"text": message.text}
     if message.region is not None:
         place["region"] = region_to_json(message.region)
     else:
         place["point"] = message.point
-    return place if message.properties is None else place | {"properties": message.properties}
+    return place | message.carried
 
 
 def update_to_json(update: Any, at: float) -> dict[str, Any]:

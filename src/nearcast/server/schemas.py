@@ -14,6 +14,7 @@ from nearcast.events.fields import (
     Field,
     fields_of,
 )
+from nearcast.geo.codec import AREAS, SHAPES, RegionShape
 
 Schema = dict[str, Any]
 
@@ -48,6 +49,10 @@ def _object(properties: dict[str, Schema], required: tuple[str, ...] = (), **mor
     return {"type": "object", "properties": properties, "required": list(required), **more}
 
 
+def _example(name: str, shape: RegionShape) -> dict[str, Any]:
+    return {"type": name} | dict(zip(shape.fields, shape.example or (), strict=True))
+
+
 _EVENT = _described(EVENT_FIELDS)
 _ID, _QUERY, _AT = _EVENT["id"], _EVENT["query"], _EVENT["at"]
 _SCORE = _described(UPDATE_FIELDS)["score"]
@@ -56,63 +61,15 @@ _SUBSCRIPTION = {
 }
 _MESSAGE = _described(fields_of(PUBLISH)) | {"id": {**_ID, "example": "m1"}, "region": ref("Area")}
 
-_BOX = _object(
-    {
-        "type": {"type": "string", "enum": ["Box"]},
-        "bbox": {
-            "type": "array",
-            "description": "West, south, east, north; west > east crosses the antimeridian.",
-            "items": {"type": "number", "minimum": -180, "maximum": 180},
-            "minItems": 4,
-            "maxItems": 4,
-        },
-    },
-    ("type", "bbox"),
-    example={"type": "Box", "bbox": [151.1, -33.95, 151.3, -33.8]},
-)
-_CIRCLE = _object(
-    {
-        "type": {"type": "string", "enum": ["Circle"]},
-        "center": ref("Point"),
-        "radius": {"type": "number", "minimum": 0, "description": "Great-circle metres."},
-    },
-    ("type", "center", "radius"),
-    example={"type": "Circle", "center": [151.2, -33.87], "radius": 2000},
-)
-_RINGS: Schema = {
-    "type": "array",
-    "description": "Closed rings as in GeoJSON, the outer one first.",
-    "items": {"type": "array", "items": ref("Point"), "minItems": 4},
-    "minItems": 1,
+_SHAPES = {
+    name: _object(
+        {"type": {"type": "string", "enum": [name]}}
+        | {name: field.about for name, field in shape.fields.items()},
+        ("type", *shape.fields),
+        **({} if shape.example is None else {"example": _example(name, shape)}),
+    )
+    for name, shape in SHAPES.items()
 }
-_POLYGON = _object(
-    {"type": {"type": "string", "enum": ["Polygon"]}, "coordinates": _RINGS},
-    ("type", "coordinates"),
-)
-_MULTI_POLYGON = _object(
-    {
-        "type": {"type": "string", "enum": ["MultiPolygon"]},
-        "coordinates": {
-            "type": "array",
-            "description": "Polygons, which may touch and overlap.",
-            "items": _RINGS,
-            "minItems": 1,
-        },
-    },
-    ("type", "coordinates"),
-)
-_POLYGONS = _object(
-    {
-        "type": {"type": "string", "enum": ["MultiPolygon"]},
-        "coordinates": {
-            "type": "array",
-            "description": "The coordinates of polygons, which may touch and overlap.",
-            "items": _POLYGON["properties"]["coordinates"],
-            "minItems": 1,
-        },
-    },
-    ("type", "coordinates"),
-)
 _TOP = _object(
     {
         "k": {"type": "integer", "minimum": 1, "maximum": 1000},
@@ -164,12 +121,9 @@ _HELD = _object(_OPERAND | {"holds": {"type": "boolean"}}, (*_OPERAND, "holds"))
 
 SCHEMAS: dict[str, Schema] = {
     "Point": _POINT,
-    "Box": _BOX,
-    "Circle": _CIRCLE,
-    "Polygon": _POLYGON,
-    "MultiPolygon": _MULTI_POLYGON,
-    "Region": {"oneOf": [ref("Box"), ref("Circle"), ref("Polygon"), ref("MultiPolygon")]},
-    "Area": {"oneOf": [ref("Box"), ref("Polygon"), ref("MultiPolygon")]},
+    **_SHAPES,
+    "Region": {"oneOf": [ref(name) for name in SHAPES]},
+    "Area": {"oneOf": [ref(name) for name in AREAS]},
     "Top": _TOP,
     "NewSubscription": _object(
         _SUBSCRIPTION | {"at": _AT},

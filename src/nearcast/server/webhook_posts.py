@@ -111,7 +111,7 @@ class WebhookPosts:
             self._connections = httpcore.AsyncConnectionPool(
                 # one for all: reading the certificates that are trusted takes 30 ms
                 ssl_context=self._trusted or httpcore.default_ssl_context(),
-                max_connections=None,  # whoever posts holds a slot
+                max_connections=None,  # a request has a slot before it posts
                 max_keepalive_connections=_KEPT_CONNECTIONS,
                 keepalive_expiry=_KEPT_S,
                 network_backend=self._network,

@@ -26,7 +26,7 @@ class WebhookSlots:
         """Hold a slot of the endpoint and of the tenant; wait until both are free."""
         parts = urlsplit(url)
         endpoint = (tenant, parts.scheme, parts.hostname, parts.port)
-        # first the endpoint's: whoever waits for a slow endpoint holds nothing of the tenant
+        # first the endpoint's: waiting for a slow endpoint takes no slot of the tenant
         async with self._one_of(endpoint, _FOR_ENDPOINT), self._one_of(tenant, _FOR_TENANT):
             yield
 

@@ -7,7 +7,7 @@ was written, and so is a message over polygons, which the index knows by the box
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,14 +16,14 @@ import msgspec
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.events import Message, Subscription
 from nearcast.events.bodies import body_fields, to_json
+from nearcast.events.fields import ADD, OPS, UPDATE_OPS, carried_in
 from nearcast.events.log import decode_json
 from nearcast.geo import Box, Region, region_from_json, region_to_json
 from nearcast.text import EVERYTHING, Analyser, Query, parse_query
 
 _SOME = 1 << 14
-OPS = ("add", "remove", "change")
-ALL_OPS = 0b111
-"""As bits, the first one lowest."""
+ALL_OPS = (1 << len(OPS)) - 1
+"""As bits, that of `ADD` lowest."""
 
 
 def needs_asking(query: Query) -> bool:
@@ -43,15 +43,20 @@ def encoded(value: Any) -> str:
 
 def mask_of(ops: Iterable[str] | None) -> int | None:
     """The ops that a subscription asks for, as bits; None if it asks for all."""
-    return None if ops is None else sum(1 << OPS.index(op) for op in ops)
+    return None if ops is None else sum(1 << (UPDATE_OPS.index(op) - ADD) for op in ops)
 
 
 def body_text(
-    text: str | None, place: list[float], region: Any, properties: Any, at: float, ttl: float
+    text: str | None,
+    place: list[float],
+    region: Any,
+    carried: Mapping[str, Any],
+    at: float,
+    ttl: float,
 ) -> str:
     """A message as JSON; `place` is its box, if it has no region."""
     point = (place[0], place[1]) if region is None else None
-    return encoded(body_fields(text or "", point, region, properties, at, ttl))
+    return encoded(body_fields(text or "", point, region, carried, at, ttl))
 
 
 class ExactMatching(NamedTuple):
@@ -108,5 +113,5 @@ def message_of(id: str, body: str) -> Message:
         None if region is None else region_from_json(region),  # type: ignore[arg-type]  # an area
         fields.get("at"),
         fields.get("ttl", 0.0),
-        fields.get("properties"),
+        **carried_in(fields),
     )

@@ -14,7 +14,6 @@ from nearcast.errors import NearcastError, QueryError
 from nearcast.events import Message, Move, Publish, Retract, Subscribe, Subscription
 from nearcast.events.flat import present
 from nearcast.events.reader import MOVE, POINT, RANGE, RANKED, SHIFT, SUBSCRIBE, CheckedEvents
-from nearcast.events.sized import decode_sized
 from nearcast.geo import Box
 from nearcast.geo.circles import circle_columns
 from nearcast.geo.region_columns import POLYGON
@@ -57,7 +56,7 @@ class EventBatch:
 
     def __init__(self, events: pa.Table, settings: Settings) -> None:
         self._settings = settings
-        self.checked = CheckedEvents(events, with_properties=True)
+        self.checked = CheckedEvents(events, with_carried=True)
         self.kinds = self.checked.kinds
         self.errors = {row: str(error) for row, error in self.checked.errors.items()}
         if "problem" in events.column_names:
@@ -87,13 +86,12 @@ class EventBatch:
         for row, subscription in self.subscriptions.items():
             self._try(row, partial(self._read, row, subscription))
 
-    def properties(self, row: int) -> Any:
-        """The properties of a message, or None."""
+    def carried(self, row: int) -> dict[str, Any]:
+        """What a message carries."""
         if row in self.messages:
-            return self.messages[row].properties
-        column = self.checked.properties
-        text = None if column is None else column.texts[row].as_py()
-        return None if text is None else decode_sized(text.encode())
+            return self.messages[row].carried
+        columns = self.checked.carried
+        return {} if columns is None else columns[row]
 
     def _put(self, row: int, event: Any) -> None:
         """Write an event with more than the columns hold to its row, as far as they hold it."""

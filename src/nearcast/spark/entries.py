@@ -11,6 +11,7 @@ from nearcast.arrays.slots import as_secret
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box, Circle, Region, region_to_json
+from nearcast.index.table import decides
 from nearcast.spark.asking import asks_of, body_text, encoded
 from nearcast.spark.batch import EventBatch
 from nearcast.spark.operations import EVERYONE, OTHER, PLAIN, ROUND, fixed_lists, hash_lists
@@ -24,7 +25,7 @@ def definition_of(known: dict[str, Any], region: Region) -> dict[str, Any]:
     `known` has its id and its query, as text and as hashes, and whether there is more to ask.
     """
     entry: dict[str, Any] = {name: known.get(name) for name in ("id", "query", "ops", "meta")}
-    if known.get("asks"):
+    if known.get("asks") or not decides(region):
         entry["asks"] = asks_of(known["query"], region)
     required, excluded = known["required"], known["excluded"]
     bounds = region.bounds()
@@ -56,7 +57,7 @@ def messages_columns(batch: EventBatch, some: Int64s, settings: Settings) -> dic
         region = None
         if np.isnan(checked.points[row, 0]):
             region = region_to_json(checked.region(row))
-        bodies.append(body_text(text, box, region, batch.properties(row), at, ttl))
+        bodies.append(body_text(text, box, region, batch.carried(row), at, ttl))
     return {
         "id": checked.ids.take(where),
         "box": fixed_lists(boxes),

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from nearcast.errors import InvalidValue
 from nearcast.events.bodies import ALL_INCLUDED, Include, to_json
+from nearcast.events.fields import CARRIED, EVENT_FIELDS, TEXT, WITHOUT_BODY
 
-_OF_MESSAGE = ("text", "point", "region", "properties")
+_OF_MESSAGE = ("text", "point", "region", *CARRIED)
+_PLAIN = {field.name for field in EVENT_FIELDS if field.kind == TEXT}
 _TYPES = {"at": pa.float64(), "ttl": pa.float64()}
 
 
@@ -39,12 +41,11 @@ def has_messages(columns: Sequence[str]) -> bool:
 
 def body_in(row: Mapping[str, Any]) -> dict[str, Any]:
     """The body of an update from its columns."""
-    fields = {name: row[name] for name in ("text", *_TYPES) if row.get(name) is not None}
-    for name in ("point", "region", "properties"):
-        if row.get(name) is not None:
-            fields[name] = msgspec.json.decode(row[name])
-    order = (*_OF_MESSAGE, *_TYPES)
-    return {name: fields[name] for name in order if name in fields}
+    fields = {name: row[name] for name in (*_OF_MESSAGE, *_TYPES) if row.get(name) is not None}
+    return {
+        name: value if name in _PLAIN or name in _TYPES else msgspec.json.decode(value)
+        for name, value in fields.items()
+    }
 
 
 def included_schema(columns: Sequence[str]) -> list[tuple[str, pa.DataType]]:
@@ -60,7 +61,7 @@ def with_included(updates: pa.Table, columns: Sequence[str], bodies: Any, metas:
     if has_messages(columns):
         ops = updates["op"].to_pylist()
         found = [
-            msgspec.json.decode(body) if body and op != "remove" else {}
+            msgspec.json.decode(body) if body and op not in WITHOUT_BODY else {}
             for body, op in zip(bodies.to_pylist(), ops, strict=True)
         ]
     for name, kind in included_schema(columns):
@@ -68,7 +69,7 @@ def with_included(updates: pa.Table, columns: Sequence[str], bodies: Any, metas:
             column: Any = pa.nulls(len(updates), kind)
             if metas is not None:
                 column = pc.if_else(pc.equal(metas, ""), None, metas)
-        elif name == "text" or name in _TYPES:
+        elif name in _PLAIN or name in _TYPES:
             column = pa.array([fields.get(name) for fields in found], kind)
         else:
             column = pa.array(

@@ -16,10 +16,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.errors import InvalidValue, SetupError, StateError
+from nearcast.events.fields import STRUCTURED
 from nearcast.spark.readers.schema import LINES
 from nearcast.spark.readers.sources import read_lines
 
-_JSON_COLUMNS = ("point", "region", "properties", "meta")
 _TRANSACTION_S = 600.0
 _PAUSE_S = 0.2
 
@@ -139,7 +139,7 @@ class UpdatesTopic:
 
     def _write(self, update: dict[str, Any]) -> None:
         fields = {name: value for name, value in update.items() if value is not None}
-        for name in _JSON_COLUMNS:
+        for name in STRUCTURED:
             if name in fields:
                 fields[name] = msgspec.Raw(fields[name].encode())
         key, value = fields["subscription"].encode(), msgspec.json.encode(fields)

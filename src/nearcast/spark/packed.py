@@ -18,6 +18,7 @@ import pyarrow as pa
 from nearcast.arrays.slots import Slots
 from nearcast.arrays.types import Bools, Floats, Int64s
 from nearcast.engine.settings import Settings
+from nearcast.events.fields import CARRIED
 from nearcast.events.reader import Codes
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import BEGUN
@@ -60,7 +61,7 @@ TEXTS = pa.schema(
         ("text", pa.string()),
         ("lon", pa.float64()),
         ("lat", pa.float64()),
-        ("properties", pa.string()),
+        *((name, pa.string()) for name in CARRIED),
     ]
 )
 NAMED = pa.schema([_ROW, ("id", pa.string())])

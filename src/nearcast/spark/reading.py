@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from nearcast.arrays.slots import Secret, Slots, as_secret, hash_with
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.engine.settings import Settings
+from nearcast.events.fields import CARRIED
 from nearcast.events.flat import column_of
 from nearcast.events.reader import BAD, MOVE, POINT, RANGE, RANKED, SHIFT, SUBSCRIBE
 from nearcast.geo import WORLD, Region, region_to_json
@@ -151,11 +152,11 @@ def _last(rows: Int64s, points: Any, count: int | None) -> Int64s:
 
 def texts_of(events: pa.Table, rows: Int64s) -> pa.Table:
     """What some messages say, as they come into the window."""
-    some = events.select(["id", "text", "point", "properties"])
+    some = events.select(["id", "text", "point", *CARRIED])
     some = some.take(pa.array(rows)).combine_chunks()
     points = _points(column_of(some, "point"))
     columns = {"row": rows, "lon": points[:, 0], "lat": points[:, 1]}
-    return _table(columns | {name: some[name] for name in ("id", "text", "properties")}, TEXTS)
+    return _table(columns | {name: some[name] for name in ("id", "text", *CARRIED)}, TEXTS)
 
 
 def _points(column: pa.ListArray) -> Floats:

@@ -24,6 +24,7 @@ from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.update_log import CausedUpdate, Entry, Rows
 from nearcast.events import LateBody, Message
 from nearcast.events.bodies import body_fields
+from nearcast.events.fields import WITHOUT_BODY, carried_in
 from nearcast.events.values import JsonObject
 from nearcast.geo import region_to_json
 from nearcast.store.chunks import ChunkTable
@@ -39,7 +40,7 @@ _BODIES = pa.schema(
         ("lat", pa.float64()),
         ("at", pa.float64()),
         ("ttl", pa.float64()),
-        ("more", pa.binary()),  # its region and its properties, as JSON; null if it has neither
+        ("more", pa.binary()),  # its region and what it carries, as JSON; null if there is neither
     ]
 )
 _METAS = pa.schema([("id", pa.int64()), ("meta", pa.binary())])
@@ -127,13 +128,13 @@ class BodyStore:
 
     def complete(self, entries: Sequence[Entry]) -> list[Entry]:
         """The same entries with their bodies and `meta`; those that have them keep them."""
-        bare = [one for one in entries if one.late is None and one.op != "remove"]
+        bare = [one for one in entries if one.late is None and one.op not in WITHOUT_BODY]
         bodies = self._read_bodies({one.seq for one in bare})
         metas = self._read_metas([one.id for one in entries if one.meta is None])
         made: list[Entry] = []
         for one in entries:
             late = one.late
-            if late is None and one.op != "remove":
+            if late is None and one.op not in WITHOUT_BODY:
                 late = bodies.get((one.seq, one.message))
                 if late is None:
                     late = bodies[one.seq, one.message] = self._earlier(one.message, one.seq)
@@ -241,8 +242,8 @@ def _own_columns(bodies: ColumnBodies) -> pa.RecordBatch | None:
         pa.array(own.at),
         pa.nulls(count, pa.float64()) if own.ttl is None else pa.array(own.ttl),
         pa.nulls(count, pa.binary())
-        if own.properties is None
-        else own.properties.members().cast(pa.binary()),
+        if own.carried is None
+        else own.carried.members().cast(pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_BODIES)
 
@@ -264,8 +265,7 @@ def _more(message: Message) -> bytes | None:
     more: dict[str, Any] = {}
     if message.region is not None:
         more["region"] = region_to_json(message.region)
-    if message.properties is not None:
-        more["properties"] = message.properties
+    more |= message.carried
     return _encode(more) if more else None
 
 
@@ -276,4 +276,4 @@ def _fields(
     point = None if lon is None else (lon, lat)
     known: dict[str, Any] = {} if more is None else _decode(more)
     written = text.decode(errors="surrogatepass")
-    return body_fields(written, point, known.get("region"), known.get("properties"), at, ttl)
+    return body_fields(written, point, known.get("region"), carried_in(known), at, ttl)

@@ -2,8 +2,8 @@
 
 Messages come first, then subscriptions: so no message is matched again when it is published, and
 the results of active messages and of top-k appear as the subscriptions are added. An active message
-that was displaced from a window that is not full now must not be in it again: so many others as the
-window has room for displace it, and are retracted at the end.
+that was displaced from a window that is not full now must not be in it again: as many others as
+the window has room for displace it, and are retracted at the end.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -28,7 +27,9 @@ import pyarrow.compute as pc
 from nearcast.engine.changes import AcceptedMessage, PublishedColumns, WithdrawnMessage
 from nearcast.errors import DamagedStoreError
 from nearcast.events import Message
-from nearcast.events.properties import PropertyColumn
+from nearcast.events.carried import CarriedColumns
+from nearcast.events.fields import CARRIED, carried_in
+from nearcast.events.flat import column_of
 from nearcast.geo import Box, region_from_json, region_to_json
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _WORTH_TIDYING = 1 << 14  # messages and withdrawals beyond twice as many as were needed
-
-_encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
 class MessageStore:
@@ -91,7 +90,7 @@ class MessageStore:
             pa.array([point[1] for _, point in points], pa.float64()),
             pa.array([item.at for item, _ in points], pa.float64()),
             pa.array([item.message.ttl for item, _ in points], pa.float64()),
-            pa.array([_properties(item.message) for item, _ in points], pa.binary()),
+            *_carried(_columns_of([item.message for item, _ in points]), 0, len(points)),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
@@ -110,9 +109,7 @@ class MessageStore:
             pa.array(points[:, 1]),
             pa.array(some.at[skip:]),
             pa.array(np.zeros(total - skip) if some.ttl is None else some.ttl),
-            pa.nulls(total - skip, pa.binary())
-            if some.properties is None
-            else some.properties.texts.slice(skip).cast(pa.binary()),
+            *_carried(some.carried, skip, total),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
@@ -169,8 +166,18 @@ class MessageStore:
                 self._put(batch)
 
 
-def _properties(message: Message) -> bytes | None:
-    return None if message.properties is None else _encode(message.properties)
+def _columns_of(messages: list[Message]) -> CarriedColumns | None:
+    values = {name: [getattr(message, name) for message in messages] for name in CARRIED}
+    return CarriedColumns.of(values)
+
+
+def _carried(some: CarriedColumns | None, skip: int, total: int) -> Iterator[pa.Array]:
+    """The columns of what messages carry, from some row on."""
+    for name in CARRIED:
+        if some is None or name not in some.columns:
+            yield pa.nulls(total - skip, pa.binary())
+        else:
+            yield some.columns[name].slice(skip).cast(pa.binary())
 
 
 def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
@@ -179,8 +186,8 @@ def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
     texts = some.texts.take(pa.array(active)).to_pylist()
     columns = (active, some.at[active], ttl[active], *some.points[active].T)
     more: list[str | None] = [None] * len(active)
-    if some.properties is not None:
-        more = some.properties.take(active).members().to_pylist()
+    if some.carried is not None:
+        more = some.carried.take(active).members().to_pylist()
     for text, beside, row, at, life, lon, lat in zip(
         texts, more, *(column.tolist() for column in columns), strict=True
     ):
@@ -197,8 +204,7 @@ def _row(item: AcceptedMessage) -> tuple[Any, ...]:
         around = (area.west, area.south, area.east, area.north)
     elif area is not None:
         more["region"] = region_to_json(area)
-    if message.properties is not None:
-        more["properties"] = message.properties
+    more |= message.carried
     return (
         item.seq, message.id, encode_text(message.text), at, message.ttl, at + message.ttl,
         lon, lat, *around, json.dumps(more) if more else None,
@@ -254,25 +260,34 @@ def _start(whole: pa.Table, window: Window, now: float, oldest: str | None) -> i
 
 def messages_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Message]:
     """The messages of some rows."""
-    columns = [column.to_pylist() for column in batch.columns[1:]]
-    for id, text, lon, lat, at, ttl, properties in zip(*columns, strict=True):
-        given = None if properties is None else _decode(properties)
-        yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), None, at, ttl, given)
+    carried = _carried_in(batch)
+    columns = [batch.column(name).to_pylist() for name in ("id", "text", "lon", "lat", "at", "ttl")]
+    for row, (id, text, lon, lat, at, ttl) in enumerate(zip(*columns, strict=True)):
+        given = {} if carried is None else carried[row]
+        yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), None, at, ttl, **given)
+
+
+def _carried_in(batch: pa.RecordBatch | pa.Table) -> CarriedColumns | None:
+    """What the messages of some rows carry."""
+    columns = {name: column_of(batch, name) for name in CARRIED}
+    texts = {
+        name: column.cast(pa.string())
+        for name, column in columns.items()
+        if column.null_count < len(column)
+    }
+    return CarriedColumns(texts) if texts else None
 
 
 def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
     """The messages of some rows as columns, if none has a text that is not UTF-8."""
-    given, properties = batch.column("properties"), None
     try:
-        texts = batch.column("text").cast(pa.string())
-        if given.null_count < len(batch):
-            properties = PropertyColumn(given.cast(pa.string()))
+        texts, carried = batch.column("text").cast(pa.string()), _carried_in(batch)
     except pa.ArrowInvalid:
         return None
     ids = batch.column("id").to_pylist()
     lons, lats, at, ttl = (batch.column(name).to_numpy() for name in ("lon", "lat", "at", "ttl"))
     return PublishedColumns(
-        0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None, properties
+        0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None, carried
     )
 
 
@@ -288,4 +303,4 @@ def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:
         area: Any = Box(*box) if box[0] is not None else None
         if "region" in given:
             area = region_from_json(given["region"])
-        yield seq, Message(id, decode_text(text), point, area, at, ttl, given.get("properties"))
+        yield seq, Message(id, decode_text(text), point, area, at, ttl, **carried_in(given))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 from unicodedata import normalize
 
-import pyarrow as pa
-
 from nearcast.store.body_tables import BODY_TABLES
 from nearcast.store.packing import MESSAGES, checksum, decode_text, encode_text, pack, unpack
 from nearcast.store.schema import (
@@ -61,15 +59,13 @@ def _add_oldest(connection: Connection) -> None:
 
 def _add_properties(connection: Connection) -> None:
     """Write the messages of the window with a column for their properties."""
-    before = pa.schema([field for field in MESSAGES if field.name != "properties"])
     connection.execute("ALTER TABLE window_chunk RENAME TO old_chunk")
     connection.execute(WINDOW_TABLE)
     stored = "SELECT first, count, size, data, checksum FROM old_chunk ORDER BY first"
     for first, count, *packed in connection.execute(stored):
-        batch = unpack(before, *packed)
-        columns = [*batch.columns, pa.nulls(len(batch), MESSAGES.field("properties").type)]
+        batch = unpack(MESSAGES, *packed)
         mark = batch.column("at")[len(batch) - 1].as_py()
-        size, data = pack(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
+        size, data = pack(batch)
         connection.execute(
             "INSERT INTO window_chunk VALUES (?, ?, ?, ?, ?, ?)",
             (first, count, mark, size, data, checksum(data)),

@@ -7,6 +7,7 @@ import zlib
 import pyarrow as pa
 
 from nearcast.errors import DamagedStoreError
+from nearcast.events.fields import CARRIED
 
 _WORTH_PACKING = 1 << 12
 _CODEC = "lz4"
@@ -20,7 +21,7 @@ MESSAGES = pa.schema(
         ("lat", pa.float64()),
         ("at", pa.float64()),
         ("ttl", pa.float64()),
-        ("properties", pa.binary()),  # JSON; null if it has none
+        *((name, pa.binary()) for name in CARRIED),  # what is JSON as that; null if it has none
     ]
 )
 
@@ -44,7 +45,7 @@ def unpack(schema: pa.Schema, size: int, data: bytes, expected: int | None) -> p
         if expected is not None and checksum(data) != expected:
             raise ValueError("another checksum")
         plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
-        batch = pa.ipc.read_record_batch(plain, schema)
+        batch = _read(plain, schema)
         batch.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or ["empty"])[0]
@@ -52,6 +53,20 @@ def unpack(schema: pa.Schema, size: int, data: bytes, expected: int | None) -> p
             f"damaged columns ({reason}); restore the file from a backup"
         ) from None
     return batch
+
+
+def _read(data: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Read columns; of those that messages carry, an earlier release may have written fewer."""
+    try:
+        return pa.ipc.read_record_batch(data, schema)
+    except pa.ArrowInvalid:
+        last = schema.field(len(schema) - 1)
+        if last.name not in CARRIED:
+            raise
+        batch = _read(data, schema.remove(len(schema) - 1))
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.nulls(len(batch), last.type)], schema=schema
+        )
 
 
 def encode_text(text: str) -> str | bytes:

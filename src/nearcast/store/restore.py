@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from nearcast.engine.core import EventCore
 from nearcast.events import Message
+from nearcast.events.fields import CARRIED
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import (
@@ -109,8 +110,10 @@ def _restore_window(core: EventCore, rows: pa.Table) -> None:
     from nearcast.engine.bulk import bring_back
 
     for batch in rows.to_batches():
-        has_properties = batch.column("properties").is_valid().to_numpy(zero_copy_only=False)
-        edges = [0, *(np.flatnonzero(np.diff(has_properties)) + 1).tolist(), len(batch)]
+        carries = np.zeros(len(batch), np.bool_)
+        for name in CARRIED:
+            carries |= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+        edges = [0, *(np.flatnonzero(np.diff(carries)) + 1).tolist(), len(batch)]
         for start, stop in pairwise(edges):
             part = batch.slice(start, stop - start)
             columns = columns_of(part) if len(part) >= _WORTH_COLUMNS else None

@@ -20,7 +20,7 @@ def nfkc(text: str) -> str:
     """Return `normalize("NFKC", text)`."""
     if len(text) < _MANY or text.isascii():
         return normalize("NFKC", text)
-    if not _following().isdisjoint(text[:: _MANY // 2]):  # so many in a row cannot hide there
+    if not _following().isdisjoint(text[:: _MANY // 2]):  # a run of _MANY has one of these
         text = _crowds().sub(_in_order, text)
     if len(text) <= _PIECE:
         return normalize("NFKC", text)

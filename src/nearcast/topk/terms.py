@@ -136,7 +136,7 @@ def _read_texts(
     for text in range(start, len(offsets) - 1):
         starts[text] = written
         at, stop = offsets[text], offsets[text + 1]
-        # Stop while the numbers still last for as many terms as the text can have.
+        # Stop while there are numbers for as many terms as the text can have.
         if added + (stop - at) // 2 + 1 > len(numbers):
             return text, added
         if odd[text]:

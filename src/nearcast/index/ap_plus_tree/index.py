@@ -174,7 +174,7 @@ class ApPlusTree(ApTree):
         return super().candidates(batch)
 
     def insert(self, rows: Int32s) -> None:
-        """Put rows into their leaves, and remember where they are."""
+        """Put rows into their leaves, and note where they are."""
         chosen = np.asarray(rows, np.int32)
         self._remember(chosen)
         self._reports.times[chosen] = (self._now, np.nan)

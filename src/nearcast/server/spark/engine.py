@@ -31,6 +31,7 @@ from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry, entry_of
 from nearcast.events import Event, LateBody, Message, Publish, Subscription, Update, UpdateOp
+from nearcast.events.fields import WITHOUT_BODY
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 
@@ -212,7 +213,7 @@ class PipelineEngine(Engine):
         Updates that are already there are skipped: they come again after a crash. Returns the
         new entries of the log, and their messages as far as they are known: as they are now, if
         another event published them. None of the first `settled` events has updates still to
-        come, so they need not be remembered.
+        come, so nothing is kept for them.
         """
         while self.sent and self.sent[0][0] <= settled:
             self.sent.popleft()
@@ -243,7 +244,7 @@ class PipelineEngine(Engine):
                     message_id,
                     score,
                     None if meta is None else msgspec.json.decode(meta),
-                    None if op == "remove" else late,
+                    None if op in WITHOUT_BODY else late,
                 )
                 id = changes.add_updates(event + 1, at, [update])
                 entries.append(entry_of(id, event + 1, at, update))

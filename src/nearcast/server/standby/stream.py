@@ -53,7 +53,7 @@ class CommitStream:
 
     `record`, `repeated` and `start` are called in the thread of the engine, everything else in the
     event loop.
-    With `wait_s` answers are held until the standby has confirmed the commit, and refused after
+    With `wait_s` answers wait until the standby has confirmed the commit, and refused after
     that time. What is there at first, at `position`, may have commits that were never confirmed.
     """
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import SourceError
+from nearcast.events.fields import CARRIED
 from nearcast.spark.deciding import FINE
 from nearcast.spark.io.files import Files
 from nearcast.spark.ledger import Ledger
@@ -191,6 +192,6 @@ def arrivals(reading: Reading, first: int, slides: bool, uneven: bool = False) -
     columns = [
         reading.number[rows], reading.seq[rows], reading.times[rows], reading.first[rows],
         reading.again[rows], some["id"], some["text"], some["lon"], some["lat"],
-        reading.ttl[rows], some["properties"], reading.taken[rows],
+        reading.ttl[rows], *(some[name] for name in CARRIED), reading.taken[rows],
     ]  # fmt: skip
     return pa.table(columns, schema=MESSAGES)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from nearcast.arrays.types import Int64s
 from nearcast.errors import SourceError
 from nearcast.events.columns import EVENT_SCHEMA
+from nearcast.events.fields import CARRIED
 from nearcast.spark.events import completed, is_normal
 from nearcast.spark.io.paths import absolute, open_file
 
@@ -94,4 +95,4 @@ class EventFile:
 
 
 ALL_COLUMNS = [*EVENT_SCHEMA.names, "problem", "raw"]
-MESSAGE_COLUMNS = ["op", "id", "text", "point", "region", "properties", "at", "ttl"]
+MESSAGE_COLUMNS = ["op", "id", "text", "point", "region", *CARRIED, "at", "ttl"]

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -25,8 +24,9 @@ from nearcast.engine.ranked import FastRankings
 from nearcast.engine.settings import Settings
 from nearcast.events import Message, Update
 from nearcast.events.bodies import body_of
+from nearcast.events.carried import carried_of
 from nearcast.events.columns import updates_table
-from nearcast.events.fields import UPDATE_OPS
+from nearcast.events.fields import UPDATE_OPS, WITHOUT_BODY
 from nearcast.spark.asking import encoded
 from nearcast.spark.included import has_messages
 from nearcast.spark.operations import GONE, RANKED
@@ -138,21 +138,21 @@ class EngineRanking:
         self._rankings.drop(id)
 
     def _enter(self, row: Row) -> None:
-        ttl, properties = row["ttl"], row["properties"]
+        ttl = row["ttl"]
         message = Message(
             row["id"],
             row["text"] or "",
             (row["lon"], row["lat"]),
             at=row["at"],
             ttl=0.0 if ttl is None or np.isnan(ttl) else ttl,
-            properties=None if properties is None else msgspec.json.decode(properties),
+            **carried_of(row),
         )
         arrived = ArrivedMessage(message, self._arrivals, row["at"], self._settings.analyser)
         self._rankings.enter(arrived)
         self._arrivals += 1
 
     def _body(self, update: Update) -> str:
-        message = None if update.op == "remove" else self._rankings.message(update.message)
+        message = None if update.op in WITHOUT_BODY else self._rankings.message(update.message)
         return "" if message is None else encoded(body_of(message, message.at or 0.0))
 
 

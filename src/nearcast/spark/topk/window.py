@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Int64s
 from nearcast.errors import SourceError
+from nearcast.events.fields import CARRIED
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import completed
 from nearcast.spark.workers.ranked_work import MessageFile
@@ -28,7 +29,7 @@ MESSAGES = pa.schema(
         ("lon", pa.float64()),
         ("lat", pa.float64()),
         ("ttl", pa.float64()),
-        ("properties", pa.string()),  # as JSON
+        *((name, pa.string()) for name in CARRIED),  # what is JSON as that
         ("taken", pa.int64()),  # the number of a message that the event takes out, or -1
     ]
 )

@@ -12,6 +12,7 @@ from nearcast.arrays.lists import picked
 from nearcast.arrays.slots import as_secret
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.settings import Settings
+from nearcast.events.fields import CARRIED, carried_in
 from nearcast.events.flat import boxes_of, column_of, points_of, present
 from nearcast.events.parquet import table_rows
 from nearcast.geo import Region, region_from_json, region_to_json
@@ -113,16 +114,17 @@ def _bodies_of(
 ) -> pa.StringArray:
     """Some messages as JSON, and nulls for the others."""
     bodies: list[str | None] = [None] * len(events)
-    wanted = ["text", "region", "properties", "at", "ttl"]
+    wanted = ["text", "region", *CARRIED, "at", "ttl"]
     some = table_rows(events.select(wanted).take(pa.array(rows)))
     for row, fields in zip(rows.tolist(), some, strict=True):
-        region, properties = fields["region"], fields["properties"]
+        region = fields["region"]
         at = (fields["at"] or 0.0) if times is None else float(times[row])
         if region is not None:
             region = region_to_json(region_from_json(region))
         bodies[row] = body_text(
-            fields["text"], boxes[row].tolist(), region, properties, at, fields["ttl"] or 0.0
-        )
+            fields["text"], boxes[row].tolist(), region, carried_in(fields), at,
+            fields["ttl"] or 0.0,
+        )  # fmt: skip
     return pa.array(bodies, pa.string())
 
 

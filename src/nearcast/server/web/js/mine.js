@@ -107,7 +107,7 @@ export class Mine {
   }
 
   #event(name, data) {
-    if (["add", "remove", "change"].includes(name)) this.#onUpdate(data);
+    if (data.op === name) this.#onUpdate(data);
     localStorage.setItem(LAST, this.#stream?.last ?? "");
   }
 
