@@ -7,6 +7,7 @@ from nearcast_lab.experiments.claims import at_most, claim_of, falls, listed, ri
 from nearcast_lab.experiments.topk_runs import TEXTS, Series, TopkScale, point, stream, whole
 from nearcast_lab.progress import Progress
 from nearcast_lab.report import Claim
+from nearcast_lab.timing import in_turns
 
 _KMAX, _SKYBAND = (20, 40, 60, 80, 120), (100, 95, 85, 75)
 _CHOSEN = ("igpt+cskyband", "igpt+kmax", "igpt+skyband")
@@ -45,7 +46,7 @@ def _rounds(scale: TopkScale, progress: Progress) -> dict[tuple[str, str], TopkR
     """Run the methods in turn, several times; of each the cheapest run counts."""
     best: dict[tuple[str, str], TopkRun] = {}
     for texts in TEXTS:
-        for method in _ROUNDS * _CHOSEN:
+        for _, method in in_turns(_CHOSEN, _ROUNDS):
             run = stream(scale, method, progress, _options(scale, texts))
             had = best.setdefault((texts, method), run)
             if run["expiring_us"] < had["expiring_us"]:
