@@ -13,6 +13,7 @@ from time import perf_counter, process_time, thread_time_ns
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index import Batch, Index, IndexChoice, Table, match
 from nearcast_lab.timing import cpu_of, in_turns
@@ -56,8 +57,7 @@ def known_terms(batch: Batch, subscriptions: Subscriptions, vocabulary: int) -> 
     known = np.zeros(vocabulary, np.bool_)
     known[subscriptions.terms] = True
     kept = known[batch.terms]
-    before: Int64s = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))
-    return Batch(before[batch.starts], batch.terms[kept], batch.boxes)
+    return Batch(starts_of(kept)[batch.starts], batch.terms[kept], batch.boxes)
 
 
 def run(index: Index, slices: list[Batch], threads: int) -> MatchTally:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
+from nearcast.partition.registry import PARTITIONERS
 from nearcast_lab.bench.processes import Cpu, cpu_used
 from nearcast_lab.bench.spark_data import write_batches, write_population
 from nearcast_lab.bench.spark_latency import LatencyReport, measure_latency
@@ -156,7 +157,10 @@ ARMS: dict[str, Arm] = {
     "hybrid": Arm(start_pipeline("hybrid")),
     EMBEDDED: Arm(None),
 }
-"""All arms by name."""
+"""The arms that are measured unless others are named."""
+
+KNOWN_ARMS = ARMS | {name: Arm(start_pipeline(name)) for name in PARTITIONERS if name not in ARMS}
+"""All arms by name: a pipeline with every partitioner is one."""
 
 
 class _Contestant(Protocol):

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.spark import ARMS, SparkReport, SparkSetup, measure_spark
+from nearcast_lab.bench.spark import ARMS, KNOWN_ARMS, SparkReport, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_latency import LatencyReport
 from nearcast_lab.cli.measuring import (
     MasterOption,
@@ -35,13 +35,14 @@ def spark(
     ] = 1_000_000,
     ratio: RatioOption = 5,
     arms: Annotated[
-        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
+        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(KNOWN_ARMS)}.")
     ] = ",".join(ARMS),
     rate: Annotated[
         int, typer.Option(metavar="N", min=0, help="Also time files at N events a second.")
     ] = 8000,
     workload: Annotated[
-        str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")
+        str,
+        typer.Option(metavar="NAME", help="A kind of events, as in bench match, or sts-q1 to -q3."),
     ] = "shifted",
     master: MasterOption = "local[2]",
     seed: SeedOption = 1,
@@ -59,7 +60,7 @@ def spark(
     """
     need_spark()
     sizes = numbers(batches, "--batches")
-    chosen = {name: ARMS[name] for name in named(arms, "--arms", list(ARMS))}
+    chosen = {name: KNOWN_ARMS[name] for name in named(arms, "--arms", list(KNOWN_ARMS))}
     plan = SparkSetup(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
     with status_line() as progress:
         reports, timed = measure_spark(plan, chosen, progress)
