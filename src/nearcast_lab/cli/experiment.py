@@ -170,6 +170,15 @@ def moving(
     moves: Annotated[
         int, typer.Option(metavar="N", min=10, help="How many moves for each point.")
     ] = 5_000,
+    timestamps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Timestamps for each point; the paper has 100.",
+            show_default="as many as have the moves",
+        ),
+    ] = None,
     seed: SeedOption = 1,
     output: OutputOption = None,
     as_json: JsonOption = False,
@@ -201,7 +210,8 @@ def moving(
         write_drawing(plot, drawn)
         return
     with status_line() as progress:
-        findings = moving_figures.run_moving(subscriptions, moves, seed, progress)
+        scale = moving_figures.MovingScale(subscriptions, moves, seed, timestamps)
+        findings = moving_figures.run_moving(scale, progress)
     report = moving_figures.report_of(subscriptions, findings)
     give_report(context, findings, as_json, report, output)
 
