@@ -36,7 +36,7 @@ import numpy as np
 
 from nearcast.server.keys import KeyStore
 from nearcast_lab.bench.http_load import EventListener
-from nearcast_lab.bench.serve import resident_mib
+from nearcast_lab.bench.processes import resident_mib
 from nearcast_lab.bench.serve_listening import Sender, at
 
 HOST = "127.0.0.1"

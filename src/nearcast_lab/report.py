@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.metadata import version
 from typing import Literal, NamedTuple, TypedDict
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from nearcast_lab.charts import COLOURS, Figure, figure_chart, number_text
+from nearcast_lab.tables import results_table
 
 OWN = "Nearcast"
 """The `paper` of claims that are in no paper."""
@@ -48,12 +51,16 @@ svg { display: block; width: 100%; height: auto; }
 
 
 class Claim(TypedDict):
-    """What a paper says, what was measured, and what follows."""
+    """What a paper says, what was measured, and what follows.
+
+    `parts` are predicates by name, of which all, some or none hold; None if nothing was judged.
+    """
 
     paper: str
     figure: str
     claim: str
     measured: str
+    parts: dict[str, bool] | None
     verdict: Verdict
     why: str
 
@@ -86,27 +93,49 @@ def figure(
 
 
 def claim(
-    paper: str, number: str, says: str, measured: str, holds: bool | Sequence[bool] | None,
-    why: str = "",
+    paper: str, number: str, says: str, measured: str,
+    holds: bool | Sequence[bool] | Mapping[str, bool] | None, why: str = "",
 ) -> Claim:  # fmt: skip
-    """Judge a claim: of several parts some may hold; None leaves it open."""
-    parts = [holds] if isinstance(holds, bool) else list(holds or ())
-    verdict: Verdict = "holds" if all(parts) else "partly" if any(parts) else "fails"
+    """Judge a claim: of several parts some may hold; None leaves it open.
+
+    A reason is only given where a claim does not hold.
+    """
+    parts = None if holds is None else _named(holds)
+    verdict: Verdict = "open"
+    if parts is not None:
+        held = parts.values()
+        verdict = "holds" if all(held) else "partly" if any(held) else "fails"
     return Claim(
         paper=paper,
         figure=number,
         claim=says,
         measured=measured,
-        verdict="open" if holds is None else verdict,
+        parts=parts,
+        verdict=verdict,
         why="" if verdict == "holds" else why,
+    )
+
+
+def _named(holds: bool | Sequence[bool] | Mapping[str, bool]) -> dict[str, bool]:
+    if isinstance(holds, Mapping):
+        return {name: bool(part) for name, part in holds.items()}
+    each = [holds] if isinstance(holds, bool) else holds
+    return {f"part {number}": bool(part) for number, part in enumerate(each, start=1)}
+
+
+def machine() -> str:
+    """Say what this machine is, and which versions things are measured with."""
+    versions = (f"{name} {version(name)}" for name in ("nearcast", "numba", "numpy", "pyarrow"))
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        + ", ".join(versions)
     )
 
 
 def claims_table(claims: Iterable[Claim], title: str | None = None) -> Table:
     """Show claims on a terminal."""
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("paper", "figure", "claim", "measured here", "holds", "likely why not"):
-        table.add_column(name, overflow="fold")
+    columns = ("paper", "figure", "claim", "measured here", "holds", "likely why not")
+    table = results_table(columns, [], title)
     words = {"holds": "yes", "partly": "partly", "fails": "no", "open": "-"}
     for one in claims:
         row = (one["paper"], one["figure"], one["claim"], one["measured"])

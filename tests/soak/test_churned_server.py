@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nearcast_lab.bench.serve import resident_mib
+from nearcast_lab.bench.processes import resident_mib
 from served import NDJSON
 from server_process import ServerProcess, running
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -34,6 +33,7 @@ from nearcast_lab.bench.checks import Check, at_most
 from nearcast_lab.bench.partition import UNSEEN, sampled_messages
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
 METHODS = ("none", "published", "published-real", "ours", "rebuild")
@@ -184,9 +184,7 @@ def _followed(
         here: list[IntervalResult] = []
         for method, before in plans.items():
             progress(f"{plan.workers} workers, interval {interval}: {method}")
-            started = process_time()
-            after, carried = _one_interval(drift, world, method, before)
-            taken = process_time() - started
+            (after, carried), taken = cpu_of(_one_interval, drift, world, method, before)
             plans[method] = after
             report = simulator.run(after).report
             here.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -21,6 +20,7 @@ from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleRows
 from nearcast_lab.designs.migration_choice import at_random, by_size, dynamic, greedy
+from nearcast_lab.timing import cpu_of, least_cpu_of
 
 _DP_UNITS = 4000  # into which DP rounds the bytes that GR finds
 _TIMES = 3
@@ -131,9 +131,10 @@ def _as_published(
         del ways["DP"]
     found = []
     for method, way in ways.items():
-        chosen, taken = _timed(way, own, sizes, part, 1 if method == "DP" else _TIMES)
+        times = 1 if method == "DP" else _TIMES
+        chosen, seconds = least_cpu_of(times, way, own, sizes, part)
         to = np.full(len(chosen), cells.taker, np.int32)
-        found.append(_selection(cells, mine[chosen], to, method, load, taken))
+        found.append(_selection(cells, mine[chosen], to, method, load, seconds))
     return found
 
 
@@ -155,27 +156,9 @@ def _ours(cells: _OverloadedCells, method: str, takers: Int64s) -> Selection:
     pieces, least = cells.pieces, np.inf
     for _ in range(_TIMES):
         rebalancer = Rebalancer(pieces, cells.recent, cells.plan.workers, pieces.load)
-        started = process_time()
-        moves = rebalancer.shed(cells.giver, cells.amount, takers)
-        least = min(least, process_time() - started)
-    ms = float(least) * 1e3
-    return _selection(cells, moves.piece, moves.destination, method, "real", ms)
-
-
-def _timed(
-    way: Callable[[Floats, Floats, float], Int64s],
-    loads: Floats,
-    sizes: Floats,
-    amount: float,
-    times: int,
-) -> tuple[Int64s, float]:
-    """Select several times; give the cells, and the least CPU in milliseconds."""
-    least = np.inf
-    for _ in range(times):
-        started = process_time()
-        chosen = way(loads, sizes, amount)
-        least = min(least, process_time() - started)
-    return chosen, float(least) * 1e3
+        moves, seconds = cpu_of(rebalancer.shed, cells.giver, cells.amount, takers)
+        least = min(least, seconds)
+    return _selection(cells, moves.piece, moves.destination, method, "real", least)
 
 
 def _selection(
@@ -184,7 +167,7 @@ def _selection(
     to: Int32s,
     method: str,
     load: str,
-    ms: float,
+    seconds: float,
 ) -> Selection:
     """Say what a selection takes to carry, and what it leaves the workers that take part with."""
     plan, pieces = cells.plan, cells.pieces
@@ -200,5 +183,5 @@ def _selection(
         by_definition=float(pieces.size[moved].sum()),
         carried=float(carried_bytes(plan, after, cells.rows, cells.sizes)),
         heavier=float(loads[part].max() / loads.mean()),
-        ms=ms,
+        ms=1e3 * seconds,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
+
+from nearcast_lab.tables import results_table
 
 
 class Check(TypedDict):
@@ -30,9 +31,7 @@ def at_least(promise: str, found: float, limit: float) -> Check:
 
 def table_of(checks: list[Check]) -> Table:
     """Show each figure, its limit, and whether it keeps it."""
-    table = Table("checked", title="checks", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("found", "must be", ""):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = results_table(["checked"], ["found", "must be", ""], "checks")
     for check in checks:
         holds = "holds" if check["holds"] else "missed"
         limit = f"{check['must']} {check['limit']:.2f}"

@@ -9,7 +9,6 @@ do not know them. What work costs is measured on that core first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -29,7 +28,6 @@ from nearcast.partition.topk.mechanisms import (
     spatial_first,
 )
 from nearcast.partition.topk.placing import TopkQueries, first_queries, steepness_of
-from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.bench.checks import Check, at_least, at_most
@@ -45,6 +43,7 @@ from nearcast_lab.simulators.topk import (
     population_of,
     simulate,
 )
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import MessageArrays, TopkArrays
 from nearcast_lab.workloads.topk_texts import TopkTexts, topk_gazetteer, topk_log, topk_places
@@ -217,7 +216,7 @@ def make_world(arrangement: DistributionSetup, name: str, progress: Progress) ->
     unseen = _messages(data.messages(end, end + messages), data.idf)
     progress(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
-    space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
+    space = Box(*data.space)
     order = hashing(sample, 1, space)
     population = population_of(core, queries, made.terms, order, unseen, known)
     return SpreadWorld(population, sample, space, costs)
@@ -285,9 +284,7 @@ class SpreadRun(NamedTuple):
 
 def run(world: SpreadWorld, make: Mechanism, workers: int) -> SpreadRun:
     """Make a spread and simulate it."""
-    started = process_time()
-    spread: Spread = make(world.sample, workers, world.space)
-    taken = process_time() - started
+    spread, taken = cpu_of(make, world.sample, workers, world.space)
     return SpreadRun(taken, simulate(spread, world.population, world.costs))
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from pathlib import Path
-from resource import getpagesize
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any, TypedDict
 
 import msgspec
@@ -22,7 +20,9 @@ from nearcast.arrays.memory import give_back
 from nearcast.engine.indexed import Indexed
 from nearcast.text import DEFAULT, Content, parse_query
 from nearcast_lab.bench.agreement import DisagreementError
+from nearcast_lab.bench.processes import resident_mib
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads import deals
 
 _WARM = 3000  # subscriptions and messages that load or compile kernels first
@@ -71,17 +71,14 @@ def measure_engine(
     engine = Engine(index="rarest-term")
     before = _resident()
     progress("loading them")
-    started = process_time()
-    for table in tables:
-        engine.subscribe_table(table)
-    load_s = process_time() - started
+    load_s = sum(cpu_of(engine.subscribe_table, table)[1] for table in tables)
     grown = _resident() - before
     progress("publishing a table")
     # Others first; none is published twice.
     engine.publish_table(all_offers.slice(messages))
-    updates, publish_s = _timed(engine, offers)
+    updates, publish_s = cpu_of(engine.publish_table, offers)
     engine.publish_table(all_priced.slice(messages))
-    priced_updates, priced_s = _timed(engine, priced)
+    priced_updates, priced_s = cpu_of(engine.publish_table, priced)
     progress("publishing one by one")
     times = _publish_singly(engine, singles)
     priced_times = _publish_singly(engine, priced_singles)
@@ -104,13 +101,6 @@ def measure_engine(
         checked_messages=2 * min(_CHECKED, messages),
         checked_updates=checked,
     )
-
-
-def _timed(engine: Engine, table: pa.Table) -> tuple[pa.Table, float]:
-    """Publish a table, and tell what CPU it took."""
-    started = process_time()
-    updates = engine.publish_table(table)
-    return updates, process_time() - started
 
 
 def _warm_up(seed: int) -> None:
@@ -141,12 +131,12 @@ def _properties(offer: dict[str, Any]) -> dict[str, Any] | None:
     return None if written is None else msgspec.json.decode(written)
 
 
-def _resident() -> int:
+def _resident() -> float:
     """Bytes of the resident set, once what is not used any more was given back."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     give_back()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+    return resident_mib() * 2**20
 
 
 def _check(made: deals.DealSubscriptions, offers: pa.Table, updates: pa.Table) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
 from typing import TypedDict
 
 import msgspec
@@ -12,6 +11,7 @@ import shapely
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.geo.circles import circle_columns
 from nearcast_lab.bench.agreement import DisagreementError
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.interests import Interests
 
 _LOOKED_AT_ALL = 20  # messages
@@ -32,26 +32,30 @@ def measure_peers(interests: Interests, points: Floats) -> list[PeerReport]:
     radii = np.array([each["radius"] for each in given])
     boxes, limits, _ = circle_columns(centers, radii)
     tree = shapely.STRtree(shapely.box(*boxes.T))
-    start = process_time()
-    found, which = tree.query(shapely.points(points))
-    matched = _inside(points[found], centers[which], limits[which])
-    taken = (process_time() - start) / len(points)
+
+    def by_tree() -> Int64s:
+        found, which = tree.query(shapely.points(points))
+        matched: Int64s = found[_inside(points[found], centers[which], limits[which])]
+        return matched
+
+    def by_all() -> list[Int64s]:
+        return [_inside(np.broadcast_to(one, centers.shape), centers, limits) for one in few]
+
     few = points[:_LOOKED_AT_ALL]
-    start = process_time()
-    everyone = [_inside(np.broadcast_to(one, centers.shape), centers, limits) for one in few]
-    all_taken = (process_time() - start) / len(few)
-    counts = np.bincount(found[matched], minlength=len(points))
+    matched, taken = cpu_of(by_tree)
+    everyone, all_taken = cpu_of(by_all)
+    counts = np.bincount(matched, minlength=len(points))
     if [int(each.sum()) for each in everyone] != counts[: len(few)].tolist():
         raise DisagreementError("an STRtree and looking at all geofences find different ones")
     return [
         PeerReport(
             system="shapely STRtree, then distances",
-            us_per_message=taken * 1e6,
+            us_per_message=taken / len(points) * 1e6,
             matches_per_message=float(counts.mean()),
         ),
         PeerReport(
             system="distances to all",
-            us_per_message=all_taken * 1e6,
+            us_per_message=all_taken / len(few) * 1e6,
             matches_per_message=float(counts[: len(few)].mean()),
         ),
     ]

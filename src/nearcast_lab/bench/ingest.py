@@ -12,6 +12,7 @@ from typing import TypedDict
 from nearcast.errors import InvalidValue
 from nearcast.events import Message, Publish, open_log, open_writer
 from nearcast.text import DEFAULT
+from nearcast_lab.bench.processes import resident_mib
 
 _SEED = 7
 _VOCABULARY = 50_000
@@ -41,19 +42,10 @@ def _write_log(path: Path, messages: int, words: int) -> None:
             writer.write(Publish(Message(f"m{number}", text, point, at=number * 0.001)))
 
 
-def _resident_mib() -> float:
-    """The resident memory of this process now; 0 where the system does not report it."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return pages * 4096 / 2**20
-
-
 def _measure(path: Path) -> IngestReport:
     size = path.stat().st_size
     messages = terms = 0
-    peak = first_tenth = _resident_mib()
+    peak = first_tenth = resident_mib()
     gc.collect()
     started = process_time()
     with open_log(path) as log:
@@ -64,7 +56,7 @@ def _measure(path: Path) -> IngestReport:
                 messages += 1
                 terms += len(DEFAULT.terms(record.event.message.text))
             if record.position % 20_000 == 0:
-                peak = max(peak, _resident_mib())
+                peak = max(peak, resident_mib())
                 if (log.progress or 0) <= 0.1:
                     first_tenth = peak
     seconds = process_time() - started
@@ -76,7 +68,7 @@ def _measure(path: Path) -> IngestReport:
         messages_per_cpu_s=messages / seconds,
         mebibytes_per_cpu_s=size / 2**20 / seconds,
         peak_memory_mib_first_tenth=first_tenth,
-        peak_memory_mib=max(peak, _resident_mib()),
+        peak_memory_mib=max(peak, resident_mib()),
     )
 
 

@@ -13,8 +13,10 @@ from time import perf_counter, process_time, thread_time_ns
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index import Batch, Index, IndexChoice, Table, match
+from nearcast_lab.timing import cpu_of, in_turns
 from nearcast_lab.workloads.arrays import Subscriptions
 
 _SLICE = 2000
@@ -32,9 +34,7 @@ class Contestant:
 
     def build(self) -> float:
         """Build it, and give the seconds of CPU."""
-        started = process_time()
-        self.index.build()
-        return process_time() - started
+        return cpu_of(self.index.build)[1]
 
 
 class MatchTally:
@@ -57,8 +57,7 @@ def known_terms(batch: Batch, subscriptions: Subscriptions, vocabulary: int) -> 
     known = np.zeros(vocabulary, np.bool_)
     known[subscriptions.terms] = True
     kept = known[batch.terms]
-    before: Int64s = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)))
-    return Batch(before[batch.starts], batch.terms[kept], batch.boxes)
+    return Batch(starts_of(kept)[batch.starts], batch.terms[kept], batch.boxes)
 
 
 def run(index: Index, slices: list[Batch], threads: int) -> MatchTally:
@@ -72,16 +71,16 @@ def run(index: Index, slices: list[Batch], threads: int) -> MatchTally:
         tally.messages += len(batch)
         tally.matches += len(found.owners)
         tally.candidates += found.candidates
-        tally.digests.append(_digest(found.messages, found.owners))
+        pairs = found.messages.astype(np.uint64) << np.uint64(32) | found.owners.astype(np.uint64)
+        tally.digests.append(digest_of(pairs))
     return tally
 
 
-def _digest(messages: Int32s, owners: Int32s) -> int:
-    """A number that does not depend on the order of the pairs."""
-    pairs = messages.astype(np.uint64) << np.uint64(32) | owners.astype(np.uint64)
-    mixed = (pairs + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def digest_of(found: npt.NDArray[np.uint64]) -> int:
+    """A number that does not depend on the order of what was found."""
+    mixed = (found + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64)) ^ len(pairs)
+    return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64)) ^ len(found)
 
 
 def calibrate(contestants: Sequence[Contestant], slices: list[Batch], budget_s: float) -> None:
@@ -98,12 +97,10 @@ def rounds(
     """Let all indexes match in turn, several times; median CPU seconds and last tally of each."""
     seconds: list[list[float]] = [[] for _ in contestants]
     tallies = [MatchTally() for _ in contestants]
-    for turn in range(count):
-        for place in range(len(contestants)):
-            at = (place + turn) % len(contestants)
-            contestant = contestants[at]
-            tallies[at] = run(contestant.index, slices[: contestant.slices], threads)
-            seconds[at].append(tallies[at].cpu_s)
+    for _, at in in_turns(range(len(contestants)), count):
+        contestant = contestants[at]
+        tallies[at] = run(contestant.index, slices[: contestant.slices], threads)
+        seconds[at].append(tallies[at].cpu_s)
     return [(median(taken), tally) for taken, tally in zip(seconds, tallies, strict=True)]
 
 

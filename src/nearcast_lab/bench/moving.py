@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Table
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, Design
-from nearcast_lab.bench.matching import add_to_table
-from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
+from nearcast_lab.bench.matching import add_to_table, digest_of
+from nearcast_lab.bench.moving_after import MatchingAfter, measure_after, moved_to, shifted
+from nearcast_lab.bench.timestamps import LIFE
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
-from nearcast_lab.workloads.roads import Vehicles, build_roads
-from nearcast_lab.workloads.space import WorldBox
 
 _CHUNK = 10_000
 _ADDED = 50_000
 _TRIAL = 100
 _SAMPLE = 20
 _LIFE = 1000.0
-_JUNCTIONS = 18_000
-_TIMESTAMP_S = 30.0  # the paper's timestamp
-_LIFETIME = 10  # timestamps that a message of the paper lasts
 FAR = 0.0
 """The step that means a jump to where another subscription was."""
 
@@ -43,8 +40,6 @@ class MovingSetup(NamedTuple):
     check: bool
     budget_s: float
     seed: int
-    roads: WorldBox | None = None
-    """With a space, subscriptions travel on a road network in it; steps are factors on speeds."""
 
 
 class StepReport(TypedDict):
@@ -102,59 +97,23 @@ class _MovingData:
         size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
         self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
         self.turns = [rng.uniform(0, 2 * np.pi, len(who)) for who in self.who]
-        self.driven = None if plan.roads is None else self._drive(plan.roads)
         boxes = self.subscriptions.boxes
         self.space = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
-
-    def _drive(self, space: WorldBox) -> list[Floats]:
-        """Put subscriptions on roads, and give where those that move in each step go."""
-        plan = self.plan
-        roads = build_roads(plan.seed, space, _JUNCTIONS)
-        vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
-        everyone = np.arange(plan.subscriptions, dtype=np.int64)
-        size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
-        self.before = _around(vehicles.places(everyone), size)
-        vehicles.drive(everyone, np.full(plan.subscriptions, _TIMESTAMP_S))
-        boxes = _around(vehicles.places(everyone), size)
-        _, starts, terms, either = self.subscriptions
-        self.subscriptions = Subscriptions(boxes, starts, terms, either)
-        targets = []
-        for step, who in zip(plan.steps, self.who, strict=True):
-            vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))
-            targets.append(_around(vehicles.places(who.astype(np.int64)), size[who]))
-        return targets
 
     def table(self) -> Table:
         """A fresh table with all subscriptions."""
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        boxes, starts, terms, either = self.subscriptions
-        boxes = boxes if self.driven is None else self.before
-        placed = Subscriptions(boxes, starts, terms, either)
-        add_to_table(table, placed, 0, len(placed))
+        add_to_table(table, self.subscriptions, 0, len(self.subscriptions))
         return table
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
         """Where some subscriptions go, from the boxes they have."""
-        if self.driven is not None:
-            return self.driven[number][rows]
         step, who = self.plan.steps[number], self.who[number]
-        size = boxes[:, 2:] - boxes[:, :2]
         if step == FAR:
-            other = self.subscriptions.boxes[np.roll(who, 1)[rows]]
-            corner = (other[:, :2] + other[:, 2:] - size) / 2
-        else:
-            turn = self.turns[number][rows]
-            corner = boxes[:, :2] + np.column_stack([np.cos(turn), np.sin(turn)]) * size * step
-        low, high = np.array([-180.0, -90.0]), np.array([180.0, 90.0])
-        corner = np.clip(corner, low, np.maximum(low, high - size))
-        return np.hstack([corner, corner + size])
-
-
-def _around(centres: Floats, size: Floats) -> Floats:
-    """Boxes of given sizes around some places."""
-    return np.hstack([centres - size / 2, centres + size / 2])
+            return moved_to(boxes, self.subscriptions.boxes[np.roll(who, 1)[rows]])
+        return shifted(boxes, step, self.turns[number][rows])
 
 
 def measure_moving(
@@ -200,22 +159,14 @@ def _measure(
     progress(f"{name}: building")
     table = world.table()
     history = world.batch.part(0, min(20_000, plan.messages))
-    design = DESIGNS[name](table, world.space, history, rate=plan.messages / _LIFETIME)
+    design = DESIGNS[name](table, world.space, history, rate=plan.messages / LIFE)
     design.build()
-    if world.driven is not None:
-        # All have reported once before anything is measured, so that speeds are known, and all
-        # indexes are built with that.
-        everyone = np.arange(plan.subscriptions, dtype=np.int32)
-        design.moved(everyone, world.subscriptions.boxes.copy())
-        design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
         progress(f"{name}: {start:,} messages")
         stop = min(start + _ADDED, plan.messages)
         part, ends = world.batch.part(start, stop), world.ends[start:stop]
-        started = process_time()
-        design.add(part, ends)
-        taken += process_time() - started
+        taken += cpu_of(design.add, part, ends)[1]
     steps, digests = [], []
     for number in range(len(plan.steps)):
         progress(f"{name}: moves of {_written(plan.steps[number])}")
@@ -264,15 +215,12 @@ def _moves(
         boxes = world.target(number, slice(done, stop), design.table.rows.box[which])
         events, times = np.arange(len(which), dtype=np.int32), np.zeros(len(which))
         old = design.table.rows.box[which].copy() if plan.check else boxes
-        started = process_time()
-        found = design.changes(which, events, times, boxes)
-        messages_s += process_time() - started
+        found, seconds = cpu_of(design.changes, which, events, times, boxes)
+        messages_s += seconds
         if plan.check and done == 0:
             _check_sample(world, name, which, old, boxes, found)
-        started = process_time()
-        design.moved(which, boxes)
-        index_s += process_time() - started
-        digests[done] = (stop, _digest(found))
+        index_s += cpu_of(design.moved, which, boxes)[1]
+        digests[done] = (stop, digest_of(_changes(found)))
         results += len(found.slots)
         done, size = stop, _CHUNK if stop > _TRIAL else 10 * _TRIAL
         if messages_s + index_s > plan.budget_s:
@@ -299,22 +247,16 @@ def _cycle(world: _MovingData, design: Design) -> tuple[float, float]:
         start = plan.messages + done
         count = min(1000 if done == 0 else _CHUNK, world.arrivals - done)
         batch, ends = world.batch.part(start, start + count), world.ends[start : start + count]
-        started = process_time()
-        design.publish(batch, ends)
-        published += process_time() - started
-        started = process_time()
-        design.expire(float(done + count), count)
-        expired += process_time() - started
+        published += cpu_of(design.publish, batch, ends)[1]
+        expired += cpu_of(design.expire, float(done + count), count)[1]
         done += count
     return 1e6 * published / done, 1e6 * expired / done
 
 
-def _digest(found: ActiveChanges) -> int:
-    """A number that does not depend on the order of the changes."""
+def _changes(found: ActiveChanges) -> npt.NDArray[np.uint64]:
+    """One number for each change."""
     keys = found.events.astype(np.uint64) << np.uint64(32) | found.slots.astype(np.uint64)
-    mixed = (keys * np.uint64(4) + found.ops.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64)) ^ len(keys)
+    return keys * np.uint64(4) + found.ops.astype(np.uint64)
 
 
 def _compare(digests: dict[str, list[dict[int, tuple[int, int]]]]) -> None:

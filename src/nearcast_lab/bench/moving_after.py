@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from time import process_time
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table, match
 from nearcast.index.rarest_term import RarestTerm
+from nearcast_lab.timing import cpu_of, in_turns
 
 _SMALL = 20  # moves of all subscriptions: of 1 % and of 10 % of the side in turn
 _BATCH = 10_000
@@ -52,26 +52,25 @@ def measure_after(table: Table, batch: Batch, seed: int) -> MatchingAfter:
     some = batch.part(0, min(_MESSAGES, len(batch)))
     for turn in range(_SMALL):
         for rows in _parts(everyone):
-            _move(index, rows, _shifted(table.rows.box[rows], 0.1 if turn % 2 else 0.01, rng))
+            turns = rng.uniform(0, 2 * np.pi, len(rows))
+            step = 0.1 if turn % 2 else 0.01
+            _move(index, rows, shifted(table.rows.box[rows], step, turns))
     small = _beside_a_fresh_one(index, some)
     targets = table.rows.box[rng.permutation(everyone)]
-    for start in range(0, len(everyone), _BATCH):
-        rows = everyone[start : start + _BATCH]
-        _move(index, rows, _around(table.rows.box[rows], targets[start : start + _BATCH]))
+    for rows, places in zip(_parts(everyone), _parts(targets), strict=True):
+        _move(index, rows, moved_to(table.rows.box[rows], places))
     far = _beside_a_fresh_one(index, some)
     for _ in range(0, len(everyone), _BATCH):
         index.tidy(_BATCH)
     tidied = _beside_a_fresh_one(index, some)
-    started = process_time()
-    index.merge()
-    taken = 1e6 * (process_time() - started) / len(everyone)
+    taken = 1e6 * cpu_of(index.merge)[1] / len(everyone)
     merged = _beside_a_fresh_one(index, some)
     return MatchingAfter(
         small_moves=small, far_jumps=far, tidied=tidied, merged=merged, merge_us=taken
     )
 
 
-def _parts(rows: Int32s) -> list[Int32s]:
+def _parts(rows: Any) -> list[Any]:
     return [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
 
 
@@ -80,14 +79,14 @@ def _move(index: RarestTerm, rows: Int32s, boxes: Floats) -> None:
     index.move(rows)
 
 
-def _shifted(boxes: Floats, step: float, rng: np.random.Generator) -> Floats:
-    """Boxes moved by a share of their sides, each somewhere else."""
+def shifted(boxes: Floats, step: float, turns: Floats) -> Floats:
+    """Boxes moved by a share of their sides, each in a direction of its own."""
     size = boxes[:, 2:] - boxes[:, :2]
-    turn = rng.uniform(0, 2 * np.pi, len(boxes))
-    return _inside(boxes[:, :2] + np.column_stack([np.cos(turn), np.sin(turn)]) * size * step, size)
+    way = np.column_stack([np.cos(turns), np.sin(turns)]) * size * step
+    return _inside(boxes[:, :2] + way, size)
 
 
-def _around(boxes: Floats, others: Floats) -> Floats:
+def moved_to(boxes: Floats, others: Floats) -> Floats:
     """Boxes of the same sizes, where others have their middles."""
     size = boxes[:, 2:] - boxes[:, :2]
     return _inside((others[:, :2] + others[:, 2:] - size) / 2, size)
@@ -104,11 +103,9 @@ def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> FreshComparison:
     fresh = RarestTerm(index.table)
     fresh.build()
     times, looked_at = np.zeros((_ROUNDS, 2)), [0, 0]
-    for turn in range(_ROUNDS):
-        for number, one in enumerate((index, fresh)):
-            started = process_time()
-            looked_at[number] = match(one, batch).candidates
-            times[turn, number] = process_time() - started
+    for turn, number in in_turns(range(2), _ROUNDS):
+        found, times[turn, number] = cpu_of(match, (index, fresh)[number], batch)
+        looked_at[number] = found.candidates
     least = times.min(axis=0)
     return FreshComparison(
         time=_ratio(least[0], least[1]),

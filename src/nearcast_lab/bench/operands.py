@@ -7,7 +7,7 @@ batch of each at a time, on one thread. A sample of subscriptions is evaluated o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import NamedTuple, TypedDict
 
 import msgspec
@@ -22,6 +22,7 @@ from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.checks import Check, at_least, at_most
 from nearcast_lab.bench.geofences import PeerReport, measure_peers
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.interests import Interests, InterestsWorkload, Stream
 
 _BATCH = 1900  # messages, fewer than a second thread is used for
@@ -72,17 +73,15 @@ class _Contestant:
     def __init__(self, name: str, interests: Interests) -> None:
         self.name, self.interests = name, interests
         self.engine = Engine(index="rarest-term")
-        start = process_time()
-        self.engine.subscribe_table(interests.table())
-        self.load_us = (process_time() - start) / len(interests.ids) * 1e6
+        _, seconds = cpu_of(self.engine.subscribe_table, interests.table())
+        self.load_us = seconds / len(interests.ids) * 1e6
         self.best = float("inf")
         self.messages = self.matches = 0
 
     def publish(self, table: pa.Table) -> pa.Table:
         """Publish a batch, and note what it took."""
-        start = process_time()
-        updates = self.engine.publish_table(table)
-        self.best = min(self.best, (process_time() - start) / len(table))
+        updates, seconds = cpu_of(self.engine.publish_table, table)
+        self.best = min(self.best, seconds / len(table))
         self.messages += len(table)
         self.matches += len(updates)
         return updates

@@ -7,7 +7,6 @@ partitioner has seen. What work costs is measured on this machine's worker index
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -31,6 +30,7 @@ from nearcast.partition.simulate import SimulationReport, Simulator, population_
 from nearcast_lab.bench.checks import Check, at_least, at_most
 from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate import calibrate
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
 REFERENCE = "hybrid"
@@ -126,9 +126,7 @@ def _measure(
         here: list[PartitionReport] = []
         for name in arrangement.partitioners:
             progress(f"{workload}, {workers} workers: {name}")
-            started = process_time()
-            plan = make_plan(name, sample, workers, grid, costs)
-            taken = process_time() - started
+            plan, taken = cpu_of(make_plan, name, sample, workers, grid, costs)
             here += [
                 PartitionReport(
                     workload=workload,

@@ -1,4 +1,4 @@
-"""The CPU that this process and those it started have used, by what they are."""
+"""The memory of a process, and the CPU of this one and of those it started, by what they are."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ class Cpu(NamedTuple):
     def total(self) -> float:
         """All of it."""
         return sum(self)
+
+
+def resident_mib(pid: int | str = "self") -> float:
+    """The memory of a process now; 0 where the system does not report it."""
+    try:
+        pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time of a process so far; 0 where the system does not report it."""
+    process = _read(str(pid))
+    return 0.0 if process is None else process.seconds
 
 
 class _Process(NamedTuple):

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter
 from typing import IO, TypedDict
 
 from nearcast.errors import SetupError, SourceError
 from nearcast_lab.bench.http_load import LINES, flat_out, post
+from nearcast_lab.bench.processes import cpu_seconds, resident_mib
 from nearcast_lab.bench.serve_listening import Latency, ListeningSetup, at, listen
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.registry import array_workload
@@ -144,24 +144,6 @@ def _port(said: IO[bytes]) -> int:
         if found:
             return int(found.group(1))
     raise SetupError("the server did not start; try 'nearcast serve' to see why")
-
-
-def resident_mib(pid: int) -> float:
-    """The memory of a process now; 0 where the system does not report it."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process so far; 0 where the system does not report it."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_serve(plan: ServeSetup, progress: Progress) -> ServeReport:

@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
+from nearcast.partition.registry import PARTITIONERS
 from nearcast_lab.bench.processes import Cpu, cpu_used
 from nearcast_lab.bench.spark_data import write_batches, write_population
 from nearcast_lab.bench.spark_latency import LatencyReport, measure_latency
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import in_turns
 from nearcast_lab.workloads.stream import EventStream
 
 if TYPE_CHECKING:
@@ -155,7 +157,10 @@ ARMS: dict[str, Arm] = {
     "hybrid": Arm(start_pipeline("hybrid")),
     EMBEDDED: Arm(None),
 }
-"""All arms by name."""
+"""The arms that are measured unless others are named."""
+
+KNOWN_ARMS = ARMS | {name: Arm(start_pipeline(name)) for name in PARTITIONERS if name not in ARMS}
+"""All arms by name: a pipeline with every partitioner is one."""
 
 
 class _Contestant(Protocol):
@@ -322,14 +327,11 @@ def _measure_size(
             running.append(_Embedded(place) if embedded else RunningArm(name, arm, spark, place))
             if arm.population and population is not None:
                 running[-1].feed(population)
-        for number, batch in enumerate(batches):
-            # the first of one round is the last of another
-            turn = number % len(running)
-            for one in running[turn:] + running[:turn]:
-                progress(f"batches of {size:,} events: {number + 1} of {len(batches)}, {one.name}")
-                measured = one.feed(batch)
-                if number >= _WARM_UP:
-                    took[one.name].append(measured)
+        for number, one in in_turns(running, len(batches)):
+            progress(f"batches of {size:,} events: {number + 1} of {len(batches)}, {one.name}")
+            measured = one.feed(batches[number])
+            if number >= _WARM_UP:
+                took[one.name].append(measured)
         sizes = {one.name: one.node_mb() for one in running}
     finally:
         for one in running:

@@ -97,9 +97,7 @@ def measure_spark_topk(plan: SparkTopkSetup, progress: Progress) -> TopkReport:
 
 def settings_of(plan: SparkTopkSetup, workload: TopkArrays) -> Settings:
     """The window and the space of a run."""
-    space = workload.space
-    box = Box(space.west, space.south, space.east, space.north)
-    return Settings(window=Window(plan.window), space=box)
+    return Settings(window=Window(plan.window), space=Box(*workload.space))
 
 
 def events(op: str, table: pa.Table) -> pa.Table:

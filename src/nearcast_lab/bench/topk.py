@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from time import process_time
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -15,6 +14,7 @@ from nearcast.topk.skype import DISSEMINATIONS, REEVALUATIONS, Skype
 from nearcast.topk.window import Window
 from nearcast_lab.bench.topk_check import WindowCheck
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of, least_cpu_of
 from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, TopkArrays
 
 OURS, LAZY = "ours", "ours-lazy"
@@ -129,9 +129,7 @@ def _subscribed(core: TopK, queries: QueryArrays, method: str, progress: Progres
     total, spent = len(queries.points), 0.0
     for first in range(0, total, _INITIAL):
         some = _some(queries, first, min(first + _INITIAL, total))
-        before = process_time()
-        core.subscribe(*some)
-        spent += process_time() - before
+        spent += cpu_of(core.subscribe, *some)[1]
         done = first + len(some.points)
         progress(f"{method}: {_bar(done / total)} {done:,} of {total:,} subscriptions evaluated")
     return spent
@@ -173,9 +171,8 @@ def measure_run(
     moments = _moments(plan)
     for first, end in pairwise(moments):
         posts = workload.messages(plan.window + first, plan.window + end)
-        clock = process_time()
-        changes = core.publish(*posts)
-        spent += process_time() - clock
+        changes, seconds = cpu_of(core.publish, *posts)
+        spent += seconds
         updates += len(changes.events)
         if checks is not None and not checks.agrees(core, core.next, seed=end):
             raise AssertionError(f"{method} and a plain evaluation differ after {end:,} messages")
@@ -252,13 +249,11 @@ def measure_matching(
 
 def _probed(method: str, core: TopK, posts: MessageArrays, size: int) -> Matching:
     count, subscriptions = len(posts.points), len(core.thetas)
-    best, done, skipped = 1e300, {}, _skipped(core)
-    for _ in range(_PROBES):
-        before, clock = core.counters, process_time()
-        found, _ = core.probe(posts.points, posts.starts, posts.terms, posts.counts)
-        best = min(best, process_time() - clock)
-        after = core.counters
-        done = {name: (after[name] - before[name]) / count for name in after}
+    before, skipped = core.counters, _skipped(core)
+    asked = posts.points, posts.starts, posts.terms, posts.counts
+    (found, _), best = least_cpu_of(_PROBES, core.probe, *asked)
+    after = core.counters
+    done = {name: (after[name] - before[name]) / (_PROBES * count) for name in after}
     return {
         "method": method,
         "us_per_message": best / count * 1e6,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import process_time
+from collections.abc import Callable, Iterator
 from typing import TypedDict
 
 import pyarrow as pa
 
 from nearcast.engine import Engine
 from nearcast.geo import Box
+from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.topk_arrays import QueryArrays, TopkArrays
 
 ENGINE = "engine"
@@ -57,6 +57,23 @@ def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
     return pa.table(columns)
 
 
+def filled_engine(workload: TopkArrays, window: int) -> Engine:
+    """Make an engine in memory whose window is full."""
+    engine = Engine(window_count=window, space=Box(*workload.space), retain_updates=1)
+    for first in range(0, window, _CHUNK):
+        engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
+    return engine
+
+
+def subscribed(
+    engine: Engine, workload: TopkArrays, first: int, end: int
+) -> Iterator[tuple[int, float]]:
+    """Subscribe those numbered `first` up to `end`; give, part by part, how far, and its CPU."""
+    for start in range(first, end, _INITIAL):
+        stop = min(start + _INITIAL, end)
+        yield stop, cpu_of(engine.subscribe_table, wanted(workload, start, stop))[1]
+
+
 def measure_engine(
     workload: TopkArrays,
     subscriptions: int,
@@ -65,26 +82,18 @@ def measure_engine(
     progress: Callable[[str], None],
 ) -> EngineRun:
     """Run a whole stream through an engine in memory, from a full window on."""
-    space = workload.space
-    box = Box(space.west, space.south, space.east, space.north)
-    engine = Engine(window_count=window, space=box, retain_updates=1)
     progress(f"{ENGINE}: filling the window")
-    for first in range(0, window, _CHUNK):
-        engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
+    engine = filled_engine(workload, window)
     initial = 0.0
-    for first in range(0, subscriptions, _INITIAL):
-        table = wanted(workload, first, min(first + _INITIAL, subscriptions))
-        before = process_time()
-        engine.subscribe_table(table)
-        initial += process_time() - before
-        progress(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
+    for done, seconds in subscribed(engine, workload, 0, subscriptions):
+        initial += seconds
+        progress(f"{ENGINE}: {done:,} of {subscriptions:,} subscriptions evaluated")
     spent, updates = 0.0, 0
     for first in range(0, messages, _CHUNK):
         end = min(first + _CHUNK, messages)
         table = published(workload, window + first, window + end)
-        before = process_time()
-        updates += len(engine.publish_table(table))
-        spent += process_time() - before
+        found, seconds = cpu_of(engine.publish_table, table)
+        spent, updates = spent + seconds, updates + len(found)
         progress(f"{ENGINE}: {end:,} of {messages:,} messages")
     return {
         "method": ENGINE,

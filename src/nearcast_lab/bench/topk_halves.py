@@ -11,13 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from nearcast.engine import Engine
-from nearcast.geo import Box
-from nearcast_lab.bench.topk_engine import published, wanted
+from nearcast_lab.bench.topk_engine import filled_engine, published, subscribed
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
-
-_CHUNK, _INITIAL = 20_000, 50_000
 
 
 class UpdateDigest(NamedTuple):
@@ -42,16 +38,9 @@ class _HalfEngine:
 
     def __init__(self, half: int, subscriptions: int, window: int, seed: int) -> None:
         self._workload = workload = TopkArrays(seed, TopkOptions())
-        space = workload.space
-        box = Box(space.west, space.south, space.east, space.north)
-        self._engine = Engine(window_count=window, space=box, retain_updates=1)
-        for first in range(0, window, _CHUNK):
-            table = published(workload, first, min(first + _CHUNK, window))
-            self._engine.publish_table(table)
+        self._engine = filled_engine(workload, window)
         start, stop = (subscriptions * part // 2 for part in (half, half + 1))
-        for first in range(start, stop, _INITIAL):
-            table = wanted(workload, first, min(first + _INITIAL, stop))
-            self._engine.subscribe_table(table)
+        list(subscribed(self._engine, workload, start, stop))
         self._ready: tuple[int, pa.Table] | None = None
 
     def prepare(self, first: int, end: int) -> None:

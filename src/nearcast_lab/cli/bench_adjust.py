@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -13,14 +13,21 @@ from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.adjust import METHODS, AdjustOutcome, AdjustSetup, measure_adjust
 from nearcast_lab.bench.adjust_selection import Selection
 from nearcast_lab.bench.checks import table_of
-from nearcast_lab.cli.measuring import cells, give, named, numbers
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import (
+    GridOption,
+    IntervalsOption,
+    SeedOption,
+    WorkersOption,
+    cells,
+    measured,
+    named,
+    numbers,
+)
+from nearcast_lab.tables import results_table, short_text
 
 
 def adjust(
-    workers: Annotated[
-        str, typer.Option(metavar="N,...", help="How many workers, for each run.")
-    ] = "8,32",
+    workers: WorkersOption = "8,32",
     method: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(METHODS)}.")
     ] = ",".join(METHODS),
@@ -30,16 +37,12 @@ def adjust(
     messages: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages between two looks.")
     ] = 60_000,
-    intervals: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How often a tenth of the regions switches.")
-    ] = 3,
+    intervals: IntervalsOption = 3,
     looks: Annotated[
         int, typer.Option(metavar="N", min=1, help="How often loads are looked at in an interval.")
     ] = 2,
-    grid: Annotated[
-        str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
-    ] = "512x256",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    grid: GridOption = "512x256",
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate how a plan follows a drifting workload (Q3 of PS2Stream, section VI-D).
@@ -62,9 +65,7 @@ def adjust(
         methods=named(method, "--method", list(METHODS)),
         seed=seed,
     )
-    with status_line() as progress:
-        outcome = measure_adjust(arrangement, progress)
-    give(outcome, as_json, _show)
+    measured(partial(measure_adjust, arrangement), as_json, _show)
 
 
 def _show(outcome: AdjustOutcome) -> None:
@@ -77,15 +78,9 @@ def _show(outcome: AdjustOutcome) -> None:
     console.print(table_of(outcome["bars"]))
 
 
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(first, title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _selections(title: str, selections: list[Selection]) -> Table:
-    table = _table(title, "method", "load", "cells", "of", "kB", "carried kB", "max/mean", "ms")
+    columns = ("cells", "of", "kB", "carried kB", "max/mean", "ms")
+    table = results_table(["method", "load"], columns, title)
     for each in selections:
         table.add_row(
             each["method"],
@@ -101,17 +96,15 @@ def _selections(title: str, selections: list[Selection]) -> Table:
 
 
 def _steps(outcome: AdjustOutcome) -> Table:
-    table = _table(
-        "drift", "workers", "interval", "method", "bound", "of rebuild", "max/mean", "carried",
-        "CPU s",
-    )  # fmt: skip
+    columns = ("bound", "of rebuild", "max/mean", "carried", "CPU s")
+    table = results_table(["workers", "interval", "method"], columns, "drift")
     for step in outcome["steps"]:
         of = step["of_rebuild"]
         table.add_row(
             str(step["workers"]),
             str(step["interval"]),
             step["method"],
-            f"{step['messages_per_s'] / 1e6:.2f}M",
+            short_text(step["messages_per_s"]),
             "" if of is None else f"{of:.3f}",
             f"{step['balance']:.3f}",
             f"{step['of_bytes']:.2%}",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -23,9 +23,9 @@ from nearcast_lab.bench.distribution import (
     Row,
     measure_distribution,
 )
-from nearcast_lab.cli.measuring import give, named, numbers
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import SeedOption, WorkersOption, measured, named, numbers
 from nearcast_lab.simulators.topk import TopkSimulationReport
+from nearcast_lab.tables import results_table, short_text
 
 
 def distribution(
@@ -37,9 +37,7 @@ def distribution(
             f"{', '.join(REAL)}, real towns; or an event log, whose messages are taken.",
         ),
     ] = ",".join(TEXTS),
-    workers: Annotated[
-        str, typer.Option(metavar="N,...", help="How many workers, for each run.")
-    ] = "4,8,16,32",
+    workers: WorkersOption = "4,8,16,32",
     mechanisms: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(COMPARED)}.")
     ] = ",".join(COMPARED),
@@ -66,7 +64,7 @@ def distribution(
             metavar="SHARE", min=0, max=1, help="Words that made-up texts take from phrases."
         ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate DSkype's ways to distribute top-k subscriptions over workers.
@@ -91,9 +89,7 @@ def distribution(
         echo=echo,
         seed=seed,
     )
-    with status_line() as progress:
-        outcome = measure_distribution(arrangement, progress)
-    give(outcome, as_json, _show)
+    measured(partial(measure_distribution, arrangement), as_json, _show)
 
 
 def _texts(text: str) -> list[str]:
@@ -149,10 +145,7 @@ def distribution_tables(rows: Sequence[Row]) -> Iterator[Table]:
 
 
 def _table(title: str, rows: list[Row]) -> Table:
-    table = Table("mechanism", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.columns[0].no_wrap = True
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = results_table(["mechanism"], _COLUMNS, title)
     for row in rows:
         it = row["simulated"]
         table.add_row(
@@ -164,7 +157,7 @@ def _table(title: str, rows: list[Row]) -> Table:
             f"{it['balance_subscriptions']:.2f}",
             f"{it['balance_load']:.2f}",
             f"{it['visited']:,.0f}",
-            _short(it["messages_per_s"]),
+            short_text(it["messages_per_s"]),
             f"{row['of_hashing']:.2f}",
         )
     return table
@@ -173,7 +166,3 @@ def _table(title: str, rows: list[Row]) -> Table:
 def _name(it: TopkSimulationReport) -> str:
     l1, l2 = it["levels"]
     return f"{it['mechanism']} {l1}x{l2}" if it["mechanism"].endswith("first") else it["mechanism"]
-
-
-def _short(rate: float) -> str:
-    return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue
 from nearcast.index import INDEXES, read_indexes
-from nearcast.index.registry import named_options
 from nearcast_lab.bench.groups import GroupReport, measure_groups, read_groups
 from nearcast_lab.bench.match import MatchReport, MatchSetup, measure_match
 from nearcast_lab.charts import line_chart
-from nearcast_lab.cli.measuring import check_drawable, give, numbers, write_drawing
+from nearcast_lab.cli.measuring import (
+    SeedOption,
+    check_drawable,
+    give,
+    measured,
+    numbers,
+    one_workload,
+    write_drawing,
+)
 from nearcast_lab.progress import status_line
+from nearcast_lab.tables import results_table, short_text
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 _DEFAULT_INDEXES = "rarest-term,gi2,ap-tree"  # the others take minutes at a million
@@ -49,7 +55,7 @@ def match(
     threads: Annotated[
         str, typer.Option(metavar="N,...", help="How many threads, for each run.")
     ] = "1",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     rounds: Annotated[
         int, typer.Option(metavar="N", min=1, help="Times that each index matches everything.")
     ] = 3,
@@ -83,18 +89,14 @@ def match(
     """
     check_drawable(plot)
     choices = read_indexes(index, "--index")
-    kinds = named_options(workload, "--workload")
-    if len(kinds) != 1:
-        raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
-    kind, options = kinds[0]
+    kind, options = one_workload(workload, "one workload, such as tweets:terms=20")
     populations = numbers(subscriptions, "--subscriptions")
     plan = MatchSetup(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
     if groups is not None:
         wanted = read_groups(groups)
-        with status_line() as progress:
-            short = plan._replace(budget_s=1.0)
-            found = measure_groups(short, wanted, kind, seed, dict(options), populations, progress)
-        give(found, as_json, _show_groups)
+        short = plan._replace(budget_s=1.0)
+        work = partial(measure_groups, short, wanted, kind, seed, options, populations)
+        measured(work, as_json, _show_groups)
         return
     with status_line() as progress:
         made = array_workload(kind, seed=seed, **options)
@@ -121,19 +123,16 @@ def _show_groups(reports: Sequence[GroupReport]) -> None:
     console = Console()
     for subscriptions in dict.fromkeys(report["subscriptions"] for report in reports):
         checked = ", answers checked" if reports[0]["checked"] else ""
-        table = Table(
-            "messages", "index", title=f"{subscriptions:,} subscriptions{checked}",
-            box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True,
-        )  # fmt: skip
-        for name in ("us", "x first", "found", "looked"):
-            table.add_column(name, justify="right", no_wrap=True)
+        title = f"{subscriptions:,} subscriptions{checked}"
+        columns = ("us", "x first", "found", "looked")
+        table = results_table(["messages", "index"], columns, title)
         for report in reports:
             if report["subscriptions"] == subscriptions:
                 figures = (
                     report["us_per_message"], report["of_first"], report["matches_per_message"],
                     report["candidates_per_message"],
                 )  # fmt: skip
-                table.add_row(report["group"], report["index"], *map(_written, figures))
+                table.add_row(report["group"], report["index"], *map(short_text, figures))
         console.print(table)
     console.print(
         "microseconds of CPU a message, and how many times those of the index named first; rows "
@@ -167,26 +166,11 @@ def _show(reports: Sequence[MatchReport]) -> None:
     for subscriptions, threads in runs:
         title = f"{subscriptions:,} subscriptions, {threads} thread{'s' * (threads > 1)}"
         checked = ", answers checked" if reports[0]["checked"] else ""
-        table = Table(
-            "index", title=title + checked, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
-        )
-        table.columns[0].overflow = "fold"
-        table.columns[0].min_width = 12
-        for name in _COLUMNS:
-            table.add_column(name, justify="right", no_wrap=True)
+        table = results_table(["index"], list(_COLUMNS), title + checked)
         for report in reports:
             if (report["subscriptions"], report["threads"]) == (subscriptions, threads):
                 values = msgspec.to_builtins(report)
-                written = (_written(values[key]) for key in _COLUMNS.values())
+                written = (short_text(values[key]) for key in _COLUMNS.values())
                 table.add_row(report["index"], *written)
         console.print(table)
     console.print(_CAPTION, style="dim")
-
-
-def _written(value: float) -> str:
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if value >= 10 * size or (value >= size and letter == "M"):
-            return f"{value / size:.3g}{letter}"
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
-from nearcast.index.registry import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
 from nearcast_lab.charts import line_chart, number_text
-from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
+from nearcast_lab.cli.measuring import (
+    SeedOption,
+    check_drawable,
+    give,
+    one_workload,
+    write_drawing,
+)
 from nearcast_lab.progress import status_line
+from nearcast_lab.tables import results_table
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 
@@ -50,7 +54,7 @@ def moving(
     budget: Annotated[
         float, typer.Option(metavar="S", min=0.1, help="CPU seconds a design may take for a step.")
     ] = 10.0,
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the updates of all designs, and with a scan.")
     ] = False,
@@ -69,10 +73,7 @@ def moving(
       nearcast bench moving --subscriptions 20000 --messages 20000 --moves 5000 --check
     """
     check_drawable(plot)
-    kinds = named_options(workload, "--workload")
-    if len(kinds) != 1:
-        raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
-    kind, options = kinds[0]
+    kind, options = one_workload(workload, "one workload, such as tweets:terms=20")
     plan = MovingSetup(
         workload, subscriptions, messages, moves, _steps(step), designs_named(design), check,
         budget, seed,
@@ -119,12 +120,8 @@ def _show(reports: list[MovingReport]) -> None:
     first = reports[0]
     checked = ", updates checked" if first["checked"] else ""
     title = f"{first['subscriptions']:,} subscriptions, {first['messages']:,} messages{checked}"
-    table = Table("design", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.columns[0].no_wrap = True
-    for measured in first["steps"]:
-        table.add_column(f"m {measured['step']}", justify="right", no_wrap=True)
-    for name in ("publ", "ins", "exp", "B/msg", "B/sub"):
-        table.add_column(name, justify="right", no_wrap=True)
+    moves = [f"m {measured['step']}" for measured in first["steps"]]
+    table = results_table(["design"], [*moves, "publ", "ins", "exp", "B/msg", "B/sub"], title)
     for report in reports:
         values = [
             *(measured["move_us"] for measured in report["steps"]),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.checks import table_of
 from nearcast_lab.bench.operands import PARTS, OperandsReport, OperandsSetup, measure_operands
-from nearcast_lab.cli.measuring import give, named
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import SeedOption, measured, named
+from nearcast_lab.tables import results_table
 
 
 def operands(
@@ -26,7 +26,7 @@ def operands(
         int, typer.Option(metavar="N", min=1, help="Batches of messages in each round.")
     ] = 5,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Rounds.")] = 3,
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Measure queries that ask for more than terms, beside the same with terms alone.
@@ -40,15 +40,12 @@ def operands(
       nearcast bench operands --subscriptions 1000000 --parts geofences --json
     """
     plan = OperandsSetup(subscriptions, batches, rounds, seed, named(parts, "--parts", list(PARTS)))
-    with status_line() as progress:
-        report = measure_operands(plan, progress)
-    give(report, as_json, _show)
+    measured(partial(measure_operands, plan), as_json, _show)
 
 
 def _show(report: OperandsReport) -> None:
-    table = Table("population")
-    for name in ("subscriptions", "us a message", "messages/s", "matches", "matches/s", "load us"):
-        table.add_column(name, justify="right")
+    columns = ("subscriptions", "us a message", "messages/s", "matches", "matches/s", "load us")
+    table = results_table(["population"], columns)
     for one in report["populations"]:
         table.add_row(
             one["population"],

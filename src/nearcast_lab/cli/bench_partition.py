@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -18,8 +18,16 @@ from nearcast_lab.bench.partition import (
     PartitionSetup,
     measure_partition,
 )
-from nearcast_lab.cli.measuring import cells, give, named, numbers
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import (
+    GridOption,
+    SeedOption,
+    WorkersOption,
+    cells,
+    measured,
+    named,
+    numbers,
+)
+from nearcast_lab.tables import results_table, short_text
 from nearcast_lab.workloads.sts_arrays import LOCAL, STS_WORKLOADS
 
 _NOT_BY_DEFAULT = ("shared", "hash")
@@ -31,9 +39,7 @@ def partition(
     workload: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(STS_WORKLOADS | LOCAL)}.")
     ] = ",".join(STS_WORKLOADS),
-    workers: Annotated[
-        str, typer.Option(metavar="N,...", help="How many workers, for each run.")
-    ] = "8,32,128",
+    workers: WorkersOption = "8,32,128",
     partitioner: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(PARTITIONERS)}.")
     ] = _DEFAULT,
@@ -46,9 +52,7 @@ def partition(
     sampled: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many other messages to plan with.")
     ] = 200_000,
-    grid: Annotated[
-        str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
-    ] = "512x256",
+    grid: GridOption = "512x256",
     h2: Annotated[
         Literal["both", "with", "without"],
         typer.Option(
@@ -59,7 +63,7 @@ def partition(
     calibrate: Annotated[
         bool, typer.Option(help="Measure costs on this machine, or take the built-in ones.")
     ] = True,
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate plans for the workloads of PS2Stream with this machine's worker index.
@@ -83,9 +87,7 @@ def partition(
         measure=calibrate,
         seed=seed,
     )
-    with status_line() as progress:
-        outcome = measure_partition(arrangement, progress)
-    give(outcome, as_json, _show)
+    measured(partial(measure_partition, arrangement), as_json, _show)
 
 
 _CAPTION = (
@@ -118,24 +120,8 @@ def _show(outcome: PartitionOutcome) -> None:
 
 
 def _table(workload: str, workers: int, reports: list[PartitionReport]) -> Table:
-    table = Table(
-        "partitioner", title=f"{workload}, {workers} workers", box=SIMPLE_HEAD, pad_edge=False,
-        collapse_padding=True,
-    )  # fmt: skip
-    for name in (
-        "bound",
-        "x",
-        "even",
-        "no H2",
-        "max/mean",
-        "ns",
-        "cand",
-        "rows",
-        "sent",
-        "MB",
-        "s",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns = ("bound", "x", "even", "no H2", "max/mean", "ns", "cand", "rows", "sent", "MB", "s")
+    table = results_table(["partitioner"], columns, f"{workload}, {workers} workers")
     for name in dict.fromkeys(each["partitioner"] for each in reports):
         mine = [each for each in reports if each["partitioner"] == name]
         shown = mine[0]
@@ -143,10 +129,10 @@ def _table(workload: str, workers: int, reports: list[PartitionReport]) -> Table
         plain = [e["simulated"]["messages_per_s"] for e in mine if not e["simulated"]["wanted"]]
         table.add_row(
             name,
-            _millions(best["messages_per_s"]),
+            short_text(best["messages_per_s"]),
             "" if of is None else f"{of:.2f}",
             "" if even is None else f"{even:.2f}",
-            _millions(plain[0]) if plain else "",
+            short_text(plain[0]) if plain else "",
             f"{best['balance']:.2f}",
             f"{best['total_ns']:.0f}",
             f"{best['candidate_share']:.0%}",
@@ -156,7 +142,3 @@ def _table(workload: str, workers: int, reports: list[PartitionReport]) -> Table
             f"{shown['plan_s']:.1f}",
         )
     return table
-
-
-def _millions(rate: float) -> str:
-    return f"{rate / 1e6:.2f}M"

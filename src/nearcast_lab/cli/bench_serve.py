@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.need import need
 from nearcast.cli.options import JsonOption
-from nearcast_lab.cli.measuring import give
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import SeedOption, measured
+from nearcast_lab.tables import measures_table
 
 
 def serve(
@@ -43,7 +42,7 @@ def serve(
     workload: Annotated[
         str, typer.Option(metavar="NAME", help="What subscriptions and messages are made of.")
     ] = "shifted",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a server: messages one by one, in lines, and how soon listeners hear of them.
@@ -71,20 +70,8 @@ def serve(
         workload=workload,
         seed=seed,
     )
-    with status_line() as progress:
-        report = measure_serve(plan, progress)
-    give(report, as_json, _show)
-
-
-def _show(report: Mapping[str, object]) -> None:
-    table = Table("measure", "value")
-    for name, value in report.items():
-        for inner, each in value.items() if isinstance(value, dict) else (("", value),):
-            table.add_row(f"{name} {inner}".strip(), _shown(each))
-    Console().print(table)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(_shown(each) for each in value)
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    measured(
+        partial(measure_serve, plan),
+        as_json,
+        lambda report: Console().print(measures_table(report)),
+    )

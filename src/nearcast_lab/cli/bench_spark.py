@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast.errors import InvalidValue
-from nearcast_lab.bench.spark import ARMS, SparkReport, SparkSetup, measure_spark
+from nearcast_lab.bench.spark import ARMS, KNOWN_ARMS, SparkReport, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_latency import LatencyReport
-from nearcast_lab.cli.measuring import give, numbers
+from nearcast_lab.cli.measuring import (
+    MasterOption,
+    RatioOption,
+    SeedOption,
+    give,
+    named,
+    numbers,
+)
 from nearcast_lab.progress import status_line
+from nearcast_lab.tables import results_table
 
 
 def spark(
@@ -28,20 +33,19 @@ def spark(
     subscriptions: Annotated[
         int, typer.Option(metavar="N", min=0, help="Subscriptions before the first batch.")
     ] = 1_000_000,
-    ratio: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Messages to one change of subscriptions.")
-    ] = 5,
+    ratio: RatioOption = 5,
     arms: Annotated[
-        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
+        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(KNOWN_ARMS)}.")
     ] = ",".join(ARMS),
     rate: Annotated[
         int, typer.Option(metavar="N", min=0, help="Also time files at N events a second.")
     ] = 8000,
     workload: Annotated[
-        str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")
+        str,
+        typer.Option(metavar="NAME", help="A kind of events, as in bench match, or sts-q1 to -q3."),
     ] = "shifted",
-    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    master: MasterOption = "local[2]",
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Measure pipelines on Spark: Parquet in, Parquet out, arms interleaved batch by batch.
@@ -56,11 +60,7 @@ def spark(
     """
     need_spark()
     sizes = numbers(batches, "--batches")
-    chosen = {}
-    for name in arms.split(","):
-        if name not in ARMS:
-            raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
-        chosen[name] = ARMS[name]
+    chosen = {name: KNOWN_ARMS[name] for name in named(arms, "--arms", list(KNOWN_ARMS))}
     plan = SparkSetup(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
     with status_line() as progress:
         reports, timed = measure_spark(plan, chosen, progress)
@@ -70,7 +70,7 @@ def spark(
 def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:
     _show_batches(reports)
     if timed:
-        table = _table("arm", "events/s offered", "files", "p50 s", "p99 s")
+        table = results_table(["arm"], ["events/s offered", "files", "p50 s", "p99 s"])
         for report in timed:
             rate, files = f"{report['offered_events_per_s']:,}", f"{report['files']:,}"
             p50, p99 = f"{report['p50_s']:.2f}", f"{report['p99_s']:.2f}"
@@ -80,9 +80,9 @@ def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:
 
 def _show_batches(reports: list[SparkReport]) -> None:
     console = Console()
-    times = _table("arm", "batch", "s", "events/s", "JVM us", "Python us")
+    times = results_table(["arm"], ["batch", "s", "events/s", "JVM us", "Python us"])
     baselines = list(reports[0]["ratios"])
-    ratios = _table("arm", "batch", *(f"of {name}" for name in baselines))
+    ratios = results_table(["arm"], ["batch", *(f"of {name}" for name in baselines)])
     for report in reports:
         batch = f"{report['events_per_batch']:,}"
         times.add_row(
@@ -98,10 +98,3 @@ def _show_batches(reports: list[SparkReport]) -> None:
     console.print(times)
     if baselines:
         console.print(ratios)
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "arm" else "right", no_wrap=True)
-    return table

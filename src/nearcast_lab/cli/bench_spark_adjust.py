@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast_lab.bench.checks import table_of
-from nearcast_lab.cli.measuring import give, named, numbers
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import (
+    MasterOption,
+    RatioOption,
+    SeedOption,
+    WorkersOption,
+    measured,
+    named,
+    numbers,
+)
+from nearcast_lab.tables import results_table
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
@@ -21,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def spark_adjust(
-    workers: Annotated[
-        str, typer.Option(metavar="N,...", help="How many workers, for each run.")
-    ] = "4,8",
+    workers: WorkersOption = "4,8",
     drift: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"How the load drifts: {', '.join(DRIFTS)}.")
     ] = ",".join(DRIFTS),
@@ -34,11 +39,9 @@ def spark_adjust(
         int, typer.Option(metavar="N", min=1, help="How often the load drifts.")
     ] = 3,
     batches: Annotated[int, typer.Option(metavar="N", min=4, help="Batches in an interval.")] = 24,
-    ratio: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Messages to one change of subscriptions.")
-    ] = 5,
-    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    ratio: RatioOption = 5,
+    master: MasterOption = "local[2]",
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Measure whether a stream on Spark stays balanced while its load drifts.
@@ -66,19 +69,18 @@ def spark_adjust(
         seed=seed,
         master=master,
     )
-    with status_line() as progress:
-        outcome = measure_spark_adjust(arrangement, progress)
-    give(outcome, as_json, _show)
+    measured(partial(measure_spark_adjust, arrangement), as_json, _show)
 
 
 def _show(outcome: SparkAdjustOutcome) -> None:
     from nearcast_lab.bench.spark_adjust_report import p99
 
     console = Console()
-    balance = _table("balance", "worst", "settled", "CPU", "work", "moves", "last", "moved kB")
-    cost = _table(
-        "batches", "p50 s", "p99 s", "moving p99", "CPU s", "tasks", "adjusting", "updates"
-    )
+    stream = ("drift", "workers", "interval", "arm")
+    balances = ("worst", "settled", "CPU", "work", "moves", "last", "moved kB")
+    costs = ("p50 s", "p99 s", "moving p99", "CPU s", "tasks", "adjusting", "updates")
+    balance = results_table(stream, balances, "balance")
+    cost = results_table(stream, costs, "batches")
     for each in outcome["intervals"]:
         name = [each["drift"], str(each["workers"]), str(each["interval"]), each["arm"]]
         settled = each["settled_after"]
@@ -106,12 +108,3 @@ def _show(outcome: SparkAdjustOutcome) -> None:
     console.print(balance)
     console.print(cost)
     console.print(table_of(outcome["bars"]))
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in ("drift", "workers", "interval", "arm"):
-        table.add_column(name, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,8 +13,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast_lab.bench.spark_topk import SparkTopkSetup, TopkReport, measure_spark_topk
-from nearcast_lab.cli.measuring import give
-from nearcast_lab.progress import status_line
+from nearcast_lab.cli.measuring import MasterOption, SeedOption, measured
 
 
 def spark_topk(
@@ -31,8 +31,8 @@ def spark_topk(
         int,
         typer.Option(metavar="N", min=0, help="Also time files at N messages a second."),
     ] = 500,
-    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    master: MasterOption = "local[2]",
+    seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Measure top-k on Spark beside two embedded engines with half of the subscriptions each.
@@ -49,9 +49,7 @@ def spark_topk(
     """
     need_spark()
     plan = SparkTopkSetup(subscriptions, window, batch, rounds, rate, master=master, seed=seed)
-    with status_line() as progress:
-        report = measure_spark_topk(plan, progress)
-    give(report, as_json, _show)
+    measured(partial(measure_spark_topk, plan), as_json, _show)
 
 
 def _show(report: TopkReport) -> None:

@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue
-from nearcast.index.registry import named_options
 from nearcast.topk.window import Window
 from nearcast_lab.bench.topk import (
     LAZY,
@@ -26,8 +22,15 @@ from nearcast_lab.bench.topk import (
 )
 from nearcast_lab.bench.topk_engine import ENGINE, EngineRun, measure_engine
 from nearcast_lab.charts import number_text, stacked_chart
-from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
+from nearcast_lab.cli.measuring import (
+    SeedOption,
+    check_drawable,
+    give,
+    one_workload,
+    write_drawing,
+)
 from nearcast_lab.progress import status_line
+from nearcast_lab.tables import results_table
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
@@ -72,7 +75,7 @@ def topk(
         str,
         typer.Option(metavar="NAME", help="topk, with options as in topk:k=50,shift=0."),
     ] = "topk:shift=40",
-    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    seed: SeedOption = 1,
     check: Annotated[
         int,
         typer.Option(
@@ -95,10 +98,9 @@ def topk(
       nearcast bench topk --subscriptions 10000 --window 10000 --check 20
     """
     check_drawable(plot)
-    kinds = named_options(workload, "--workload")
-    if len(kinds) != 1 or kinds[0][0] != "topk":
-        raise InvalidValue("--workload", workload, "topk, with options as in topk:k=50,shift=0")
-    data = TopkArrays(seed, convert_options("topk", TopkOptions, kinds[0][1]))
+    example = "topk, with options as in topk:k=50,shift=0"
+    kind, options = one_workload(workload, example, ["topk"])
+    data = TopkArrays(seed, convert_options(kind, TopkOptions, options))
     methods = [name for name in method.split(",") if name]
     others = [name for name in matching.split(",") if name]
     for name in (*(name for name in methods if name != ENGINE), *others):
@@ -166,11 +168,7 @@ def _show(title: str, rows: Sequence[Mapping[str, Any]], columns: dict[str, str]
     if not rows:
         return
     console = Console()
-    table = Table("method", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.columns[0].overflow = "fold"
-    table.columns[0].min_width = 12
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = results_table(["method"], list(columns), title)
     for row in rows:
         table.add_row(row["method"], *(number_text(row[key]) for key in columns.values()))
     console.print(table)

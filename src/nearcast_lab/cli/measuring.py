@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,13 +14,29 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.errors import InvalidValue, SourceError
+from nearcast.index.registry import named_options
 from nearcast_lab.charts import need_charts
-from nearcast_lab.report import Report, claims_table, page
+from nearcast_lab.progress import Progress, status_line
+from nearcast_lab.report import Report, claims_table, machine, page
 
 T = TypeVar("T")
 
 OutputOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a page of HTML with claims and charts.")
+]
+SeedOption = Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")]
+WorkersOption = Annotated[
+    str, typer.Option(metavar="N,...", help="How many workers, for each run.")
+]
+GridOption = Annotated[
+    str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
+]
+MasterOption = Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")]
+RatioOption = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Messages to one change of subscriptions.")
+]
+IntervalsOption = Annotated[
+    int, typer.Option(metavar="N", min=1, help="How often a tenth of the regions switches.")
 ]
 
 
@@ -55,6 +72,15 @@ def cells(text: str) -> dict[str, int]:
     return read
 
 
+def one_workload(text: str, example: str, known: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
+    """Read the name of one workload, of those that are known if any are named, and its options."""
+    kinds = named_options(text, "--workload")
+    if len(kinds) != 1 or (known and kinds[0][0] not in known):
+        raise InvalidValue("--workload", text, example)
+    kind, options = kinds[0]
+    return kind, dict(options)
+
+
 def check_drawable(path: str | Path | None) -> None:
     """Refuse a chart or page that could not be written, before anything is measured."""
     if path is not None:
@@ -72,6 +98,13 @@ def write_drawing(path: str | Path, drawn: str) -> None:
         raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
 
 
+def measured(measure: Callable[[Progress], T], as_json: bool, show: Callable[[T], object]) -> None:
+    """Measure, with progress on a terminal, and print what was found."""
+    with status_line() as progress:
+        outcome = measure(progress)
+    give(outcome, as_json, show)
+
+
 def give(outcome: T, as_json: bool, show: Callable[[T], object]) -> None:
     """Print what was measured: one line of JSON, or what is shown to a person."""
     if as_json:
@@ -81,9 +114,17 @@ def give(outcome: T, as_json: bool, show: Callable[[T], object]) -> None:
 
 
 def give_report(
-    outcome: object, as_json: bool, report: Report, output: Path | None, *more: Table
+    context: typer.Context,
+    outcome: object,
+    as_json: bool,
+    report: Report,
+    output: Path | None,
+    *more: Table,
 ) -> None:
-    """Print the claims of an experiment and further tables, and write its page if asked for."""
+    """Print the claims of an experiment and further tables, and write its page if asked for.
+
+    The page says by which command, on which machine and with which versions it was made.
+    """
 
     def show(_: object) -> None:
         console = Console()
@@ -95,7 +136,19 @@ def give_report(
 
     give(outcome, as_json, show)
     if output is not None:
-        write_drawing(output, page(report))
+        made = f"Made by `{_command(context)}` on {machine()}."
+        write_drawing(output, page(report._replace(notes=[*report.notes, made])))
+
+
+def _command(context: typer.Context) -> str:
+    """Write a command as it was given."""
+    given = []
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            value = context.params[each.name or ""]
+            given += [each.opts[0]] if value is True else [each.opts[0], str(value)]
+    return shlex.join([*context.command_path.split(), *given])
 
 
 def _plain(value: Any) -> Any:

@@ -1,39 +1,20 @@
-"""What a paper says beside what was measured, judged by predicates."""
+"""What Skype says beside what was measured, and the predicates that judge it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypedDict
 
-from nearcast_lab.report import Verdict
+from nearcast_lab.report import OWN, Claim, claim
 
-
-class SkypeClaim(TypedDict):
-    """What the paper says, what was measured, and what follows: `parts` are what was judged."""
-
-    figure: str
-    claim: str
-    measured: str
-    parts: dict[str, bool]
-    verdict: Verdict
-    why: str
+SKYPE_PAPER = "Skype, VLDB J."
 
 
 def claim_of(
-    figure: str, claim: str, measured: str, parts: dict[str, bool], why: str = ""
-) -> SkypeClaim:
-    """Judge a claim by its parts, each named; a reason is only given where one does not hold."""
-    held = list(parts.values())
-    verdict: Verdict = "holds" if all(held) else "partly" if any(held) else "fails"
-    return {
-        "figure": figure,
-        "claim": claim,
-        "measured": measured,
-        "parts": {name: bool(part) for name, part in parts.items()},
-        "verdict": verdict,
-        "why": "" if verdict == "holds" else why,
-    }
+    figure: str, says: str, measured: str, parts: Mapping[str, bool], why: str = ""
+) -> Claim:
+    """Judge a claim of the paper by its parts, each named; of figure `none` it is our own."""
+    return claim(OWN if figure == "none" else SKYPE_PAPER, figure, says, measured, parts, why)
 
 
 def at_most(values: Sequence[float], others: Sequence[float], factor: float = 1.0) -> bool:

@@ -14,13 +14,13 @@ from nearcast_lab.bench.distribution import DistributionSetup, Row
 from nearcast_lab.bench.topk import Matching
 from nearcast_lab.charts import Figure
 from nearcast_lab.experiments import topk_distributed
-from nearcast_lab.experiments.claims import SkypeClaim
+from nearcast_lab.experiments.claims import SKYPE_PAPER
 from nearcast_lab.experiments.topk_dissemination import dissemination
 from nearcast_lab.experiments.topk_effects import effects, others
 from nearcast_lab.experiments.topk_reevaluation import reevaluation
 from nearcast_lab.experiments.topk_runs import Series, TopkScale
 from nearcast_lab.progress import Progress
-from nearcast_lab.report import OWN, Report, claim, figure
+from nearcast_lab.report import Claim, Report, figure
 
 EMBEDDED, DISTRIBUTED = "8.1", "8.2"
 SECTIONS = (EMBEDDED, DISTRIBUTED)
@@ -32,7 +32,7 @@ class TopkExperimentReport(TypedDict):
     subscriptions: int
     window: int
     messages: int
-    claims: list[SkypeClaim]
+    claims: list[Claim]
     series: list[Series]
     matching: list[Matching]
     distribution: list[Row]
@@ -75,25 +75,20 @@ def _arrangement(scale: TopkScale) -> DistributionSetup:
 
 def report_of(found: TopkExperimentReport) -> Report:
     """Arrange what was found for a page."""
-    paper = topk_distributed.PAPER
-    claims = [
-        claim(OWN if one["figure"] == "none" else paper, one["figure"], one["claim"],
-              one["measured"], list(one["parts"].values()), one["why"])
-        for one in found["claims"]
-    ]  # fmt: skip
     about = (
         f"{found['subscriptions']:,} subscriptions, a window of {found['window']:,} messages, "
         f"{found['messages']:,} messages after it. Section 8.2 is simulated."
     )
-    figures = [*_figures(paper, found), *topk_distributed.figures_of(found["distribution"])]
-    return Report("Top-k subscriptions: Skype, section 8, measured again", about, claims, figures)
+    figures = [*_figures(found), *topk_distributed.figures_of(found["distribution"])]
+    title = "Top-k subscriptions: Skype, section 8, measured again"
+    return Report(title, about, found["claims"], figures)
 
 
-def _figures(paper: str, found: TopkExperimentReport) -> Iterator[Figure]:
+def _figures(found: TopkExperimentReport) -> Iterator[Figure]:
     if found["matching"]:
         methods = [row["method"] for row in found["matching"]]
         costs = {"matching": [row["us_per_message"] for row in found["matching"]]}
-        yield figure(paper, "11 to 13", "Dissemination", "method", methods, costs, bars=True)
+        yield figure(SKYPE_PAPER, "11 to 13", "Dissemination", "method", methods, costs, bars=True)
     for number in dict.fromkeys(row["figure"] for row in found["series"]):
         rows = [row for row in found["series"] if row["figure"] == number]
         methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -102,11 +97,11 @@ def _figures(paper: str, found: TopkExperimentReport) -> Iterator[Figure]:
                 "arriving": [row["arriving_us"] for row in rows],
                 "expiring": [row["expiring_us"] for row in rows],
             }
-            yield figure(paper, number, "Re-evaluation", "method", methods, costs, bars=True)
+            yield figure(SKYPE_PAPER, number, "Re-evaluation", "method", methods, costs, bars=True)
             continue
         lines = {
             name: [r["arriving_us"] + r["expiring_us"] for r in rows if r["method"] == name]
             for name in methods
         }
         points = [f"{value:g}" for value in dict.fromkeys(row["value"] for row in rows)]
-        yield figure(paper, number, "Arriving and expiring", rows[0]["varied"], points, lines)
+        yield figure(SKYPE_PAPER, number, "Arriving and expiring", rows[0]["varied"], points, lines)

@@ -7,9 +7,10 @@ the cause that we name is taken away, and the same is measured without it.
 from __future__ import annotations
 
 from nearcast_lab.bench.topk import OURS, Matching, TopkSetup, measure_matching, measure_run
-from nearcast_lab.experiments.claims import SkypeClaim, claim_of, falls, listed
+from nearcast_lab.experiments.claims import claim_of, falls, listed
 from nearcast_lab.experiments.topk_runs import TopkScale
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import Claim
 from nearcast_lab.workloads.topk_arrays import TopkArrays
 
 IPT = "igpt:without=groups/early/cells"
@@ -19,7 +20,7 @@ _GROUPS = (5, 10, 20, 40)
 _NEAR, _SMALL = 0.9, 100
 
 
-def dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[SkypeClaim]]:
+def dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[Claim]]:
     """Measure and judge."""
     one_cell = f"igpt:capacity={scale.subscriptions}"
     grouped = {n: "igpt" if n == 10 else f"igpt:groups={n}" for n in _GROUPS}

@@ -25,12 +25,12 @@ from nearcast_lab.bench.distribution import (
     run_hybrid,
 )
 from nearcast_lab.charts import Figure
-from nearcast_lab.experiments.claims import SkypeClaim, claim_of
+from nearcast_lab.experiments.claims import SKYPE_PAPER, claim_of, listed
 from nearcast_lab.progress import Progress
-from nearcast_lab.report import figure
+from nearcast_lab.report import Claim, figure
 from nearcast_lab.simulators.topk import TopkCosts
+from nearcast_lab.tables import short_text
 
-PAPER = "Skype, VLDB J."
 WORKERS = (4, 8, 16, 32)
 MOST = WORKERS[-1]
 _FOUR = ("hashing", "location", "keyword", "prefix")
@@ -48,7 +48,7 @@ _COMM = "what a message costs to send is not in the bound, and that is what pref
 class Findings(NamedTuple):
     """Claims, and all that was simulated for them."""
 
-    claims: list[SkypeClaim]
+    claims: list[Claim]
     rows: list[Row]
 
 
@@ -79,8 +79,8 @@ class _Rows:
 def measure(arrangement: DistributionSetup, progress: Progress) -> Findings:
     """Simulate everything."""
     found = _Rows()
-    claims: list[SkypeClaim] = []
-    hybrids: list[SkypeClaim] = []
+    claims: list[Claim] = []
+    hybrids: list[Claim] = []
     alone: dict[str, float] = {}
     costs: dict[str, TopkCosts] = {}
     for texts in TEXTS:
@@ -119,18 +119,18 @@ def figures_of(rows: Sequence[Row]) -> Iterator[Figure]:
         hybrid = {name: rates for name, rates in lines.items() if len(rates) == len(levels)}
         last = {name: rates[-1] for name, rates in lines.items() if name not in hybrid}
         if grown:
-            yield figure(PAPER, "22", f"Workers: {texts}", "workers", WORKERS, grown, unit)
+            yield figure(SKYPE_PAPER, "22", f"Workers: {texts}", "workers", WORKERS, grown, unit)
         if hybrid:
-            yield figure(PAPER, "25", f"Hybrids: {texts}", "levels", levels, hybrid, unit)
+            yield figure(SKYPE_PAPER, "25", f"Hybrids: {texts}", "levels", levels, hybrid, unit)
         yield figure(
-            PAPER, "21a", f"{MOST} workers: {texts}", "mechanism", list(last),
+            SKYPE_PAPER, "21a", f"{MOST} workers: {texts}", "mechanism", list(last),
             {"bound": list(last.values())}, unit, bars=True,
         )  # fmt: skip
 
 
-def _table_5(found: _Rows) -> SkypeClaim:
+def _table_5(found: _Rows) -> Claim:
     def copies(texts: str) -> str:
-        return _listed([found.copies(texts, mechanism) for mechanism in _COPIED])
+        return listed([found.copies(texts, mechanism) for mechanism in _COPIED])
 
     found_copies = [f"{name} {copies(name)} and {copies(name + _PRINTED)}" for name in TEXTS]
     real = [row for row in found.rows if row["texts"] == _ENTRIES]
@@ -156,7 +156,7 @@ def _table_5(found: _Rows) -> SkypeClaim:
     )  # fmt: skip
 
 
-def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
+def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
     gain = {
         (texts, name): found.get(texts, name)["of_hashing"] for texts in TEXTS for name in _FOUR
     }
@@ -168,23 +168,23 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
     return [
         claim_of(
             "21a", "location is 15 % faster than hashing, by better bounds for places near by",
-            _listed([gain[texts, "location"] for texts in TEXTS]) + " times hashing",
+            listed([gain[texts, "location"] for texts in TEXTS]) + " times hashing",
             {texts: gain[texts, "location"] >= 1.05 for texts in _SHORT},
             "every posting carries its own place and threshold, so nothing is saved by near ones "
             "being together",
         ),
         claim_of(
             "21a", "keyword is the slowest on short texts",
-            _listed([gain[texts, "keyword"] for texts in TEXTS]) + " times hashing",
+            listed([gain[texts, "keyword"] for texts in TEXTS]) + " times hashing",
             {t: gain[t, "keyword"] == min(gain[t, n] for n in _FOUR) for t in _SHORT},
             "a worker posts a copy under its own terms only, so copies are not read twice",
         ),
         claim_of(
             "21a", "prefix is the fastest on short texts, 1.56 times hashing on tweets",
-            _listed([gain[texts, "prefix"] for texts in TEXTS]) + " times hashing" + _even(found)
+            listed([gain[texts, "prefix"] for texts in TEXTS]) + " times hashing" + _even(found)
             + "; as finders on Spark post, under all terms, "
-            + _listed([posted[texts, "prefix"] for texts in TEXTS]) + " times, and look at "
-            + _listed([_looked(found, texts) for texts in TEXTS]) + " times as many postings",
+            + listed([posted[texts, "prefix"] for texts in TEXTS]) + " times, and look at "
+            + listed([_looked(found, texts) for texts in TEXTS]) + " times as many postings",
             {t: gain[t, "prefix"] == max(gain[t, n] for n in _FOUR) for t in _SHORT}
             | {"tweets, 1.5 times": gain["tweets", "prefix"] >= 1.5}
             | {
@@ -195,7 +195,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
         ),
         claim_of(
             "21a", "on long texts (yelp) prefix is slower than hashing and location, and faster "
-            "than keyword", _listed([gain["yelp", name] for name in _FOUR])
+            "than keyword", listed([gain["yelp", name] for name in _FOUR])
             + " times hashing (hashing, location, keyword, prefix)",
             {
                 "faster than keyword": gain["yelp", "keyword"] < gain["yelp", "prefix"],
@@ -241,7 +241,7 @@ def _looked(found: _Rows, texts: str) -> float:
     return report["finders_visited"] / max(report["visited"], 1e-9)
 
 
-def _figure_22(found: _Rows) -> list[SkypeClaim]:
+def _figure_22(found: _Rows) -> list[Claim]:
     grows = {
         (texts, name): found.rate(texts, name) / found.rate(texts, name, WORKERS[0])
         for texts in TEXTS
@@ -254,7 +254,7 @@ def _figure_22(found: _Rows) -> list[SkypeClaim]:
     return [
         claim_of(
             "22", "hashing, location and prefix scale well from 4 to 32 workers", "; ".join(
-                f"{texts} {_listed([grows[texts, n] for n in ('hashing', 'location', 'prefix')])}"
+                f"{texts} {listed([grows[texts, n] for n in ('hashing', 'location', 'prefix')])}"
                 for texts in TEXTS
             ) + " times", {f"{texts}, {name}": by >= 4 for (texts, name), by in grows.items()},
             "a term that is in many messages and queries is not divided, nor is what reading a "
@@ -262,7 +262,7 @@ def _figure_22(found: _Rows) -> list[SkypeClaim]:
         ),
         claim_of(
             "22", "prefix is slower than hashing with 4 and 8 workers, faster with 16 and 32, on "
-            "short texts", "; ".join(f"{texts} {_listed(by[texts])}" for texts in TEXTS),
+            "short texts", "; ".join(f"{texts} {listed(by[texts])}" for texts in TEXTS),
             {f"{t}, slower with 4 and 8": max(by[t][:2]) < 1 for t in _SHORT}
             | {f"{t}, faster with 16 and 32": min(by[t][2:]) > 1 for t in _SHORT},
             "workers are even here, with 4 and 8 of them too, because terms are not only cut by "
@@ -283,7 +283,7 @@ def _figure_22(found: _Rows) -> list[SkypeClaim]:
 
 def _effects(
     arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], progress: Progress
-) -> list[SkypeClaim]:
+) -> list[Claim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
     by_size: list[str] = []
@@ -295,7 +295,7 @@ def _effects(
             row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, progress)
             found.rows.append(row)
             rates[k] = row["simulated"]["messages_per_s"]
-        by_k.append(f"{texts} " + " -> ".join(_short(rates[k]) for k in (10, 20, 50)))
+        by_k.append(f"{texts} " + " -> ".join(short_text(rates[k]) for k in (10, 20, 50)))
         slow[texts] = 0.4 <= rates[50] / rates[10] <= 1.05
         sizes = {arrangement.subscriptions: found.rate(texts, "prefix")}
         for part in (4, 2):
@@ -305,7 +305,8 @@ def _effects(
             found.rows.append(row)
             sizes[count] = row["simulated"]["messages_per_s"]
         few, many = min(sizes), max(sizes)
-        by_size.append(f"{texts} " + " -> ".join(_short(sizes[count]) for count in sorted(sizes)))
+        by_count = (short_text(sizes[count]) for count in sorted(sizes))
+        by_size.append(f"{texts} " + " -> ".join(by_count))
         linear[texts] = sizes[few] / sizes[many] <= 1.2 * many / few
     return [
         claim_of(
@@ -337,7 +338,7 @@ def _varied(
 
 def _hybrids(
     world: SpreadWorld, texts: str, found: _Rows, progress: Progress
-) -> tuple[list[Row], list[SkypeClaim]]:
+) -> tuple[list[Row], list[Claim]]:
     """Figures 25 and 26."""
     plain = run(world, hashing, MOST)
     rows: dict[str, list[Row]] = {}
@@ -367,7 +368,7 @@ def _hybrids(
         ),
         claim_of(
             f"26, {texts}", "hybrids send to more workers than prefix, to fewer than location",
-            "; ".join(f"{name} {_listed(each)}" for name, each in sent.items()),
+            "; ".join(f"{name} {listed(each)}" for name, each in sent.items()),
             {
                 name: all(low * 0.98 <= one <= high * 1.001 for one in each)
                 for name, each in sent.items()
@@ -388,13 +389,5 @@ def _even(found: _Rows) -> str:
     return f"; as fast if sending a message costs a worker enough: {more}" if costs else ""
 
 
-def _listed(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.2f}" if value < 10 else f"{value:.0f}" for value in values)
-
-
 def _rates(values: Sequence[float]) -> str:
-    return ", ".join(_short(value) for value in values)
-
-
-def _short(rate: float) -> str:
-    return f"{rate / 1e6:.2f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
+    return ", ".join(short_text(value) for value in values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearcast_lab.bench.topk import OURS
-from nearcast_lab.experiments.claims import SkypeClaim, claim_of, falls, listed, rises
+from nearcast_lab.experiments.claims import claim_of, falls, listed, rises
 from nearcast_lab.experiments.topk_runs import (
     RIVAL,
     SKYPE,
@@ -14,12 +14,13 @@ from nearcast_lab.experiments.topk_runs import (
     whole,
 )
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import Claim
 
 _KS = (10, 20, 50)
 _NOISE = 0.1
 
 
-def effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
+def effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Figures 15 to 18: keywords, k, subscriptions, window; ours beside Skype."""
     series: list[Series] = []
     sizes = (scale.subscriptions // 4, scale.subscriptions // 2, scale.subscriptions)
@@ -88,7 +89,7 @@ def effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Sk
     ]  # fmt: skip
 
 
-def others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
+def others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
     methods = (OURS, SKYPE, RIVAL)
     series: list[Series] = []

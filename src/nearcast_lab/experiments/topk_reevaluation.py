@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from nearcast_lab.bench.topk import LAZY, OURS, TopkRun
-from nearcast_lab.experiments.claims import SkypeClaim, at_most, claim_of, falls, listed, rises
+from nearcast_lab.experiments.claims import at_most, claim_of, falls, listed, rises
 from nearcast_lab.experiments.topk_runs import TEXTS, Series, TopkScale, point, stream, whole
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import Claim
+from nearcast_lab.timing import in_turns
 
 _KMAX, _SKYBAND = (20, 40, 60, 80, 120), (100, 95, 85, 75)
 _CHOSEN = ("igpt+cskyband", "igpt+kmax", "igpt+skyband")
@@ -13,7 +15,7 @@ _COSTS = (0, 1_000, 10_000, 30_000)
 _AS_GOOD, _ROUNDS = 1.15, 3
 
 
-def reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
+def reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Measure and judge."""
     series: list[Series] = []
     kmax, skyband = [], []
@@ -44,7 +46,7 @@ def _rounds(scale: TopkScale, progress: Progress) -> dict[tuple[str, str], TopkR
     """Run the methods in turn, several times; of each the cheapest run counts."""
     best: dict[tuple[str, str], TopkRun] = {}
     for texts in TEXTS:
-        for method in _ROUNDS * _CHOSEN:
+        for _, method in in_turns(_CHOSEN, _ROUNDS):
             run = stream(scale, method, progress, _options(scale, texts))
             had = best.setdefault((texts, method), run)
             if run["expiring_us"] < had["expiring_us"]:
@@ -57,7 +59,7 @@ def _options(scale: TopkScale, texts: str) -> dict[str, int]:
     return options | {"vocabulary": min(options["vocabulary"], scale.vocabulary)}
 
 
-def _tuning(kmax: list[TopkRun], skyband: list[TopkRun], cost_based: TopkRun) -> list[SkypeClaim]:
+def _tuning(kmax: list[TopkRun], skyband: list[TopkRun], cost_based: TopkRun) -> list[Claim]:
     times = [whole(run) for run in kmax], [whole(run) for run in skyband]
     counted = [[run["reevaluations_per_1000"] for run in runs] for runs in (kmax, skyband)]
     sizes = [[run["buffer_size"] for run in runs] for runs in (kmax, skyband)]
@@ -101,7 +103,7 @@ def _tuning(kmax: list[TopkRun], skyband: list[TopkRun], cost_based: TopkRun) ->
 
 def _compared(
     runs: dict[tuple[str, str], TopkRun], own: dict[str, TopkRun], by_cost: list[TopkRun]
-) -> list[SkypeClaim]:
+) -> list[Claim]:
     cost_based, kmax, skyband = (
         [runs[texts, method]["expiring_us"] for texts in TEXTS] for method in _CHOSEN
     )
@@ -150,7 +152,7 @@ def _compared(
     ]  # fmt: skip
 
 
-def _table_4(runs: dict[tuple[str, str], TopkRun]) -> SkypeClaim:
+def _table_4(runs: dict[tuple[str, str], TopkRun]) -> Claim:
     cost_based, kmax, skyband = (
         [runs[texts, method]["buffer_size"] for texts in TEXTS] for method in _CHOSEN
     )

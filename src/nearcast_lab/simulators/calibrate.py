@@ -13,6 +13,7 @@ from time import thread_time_ns
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Table
@@ -71,7 +72,7 @@ class _CalibrationData:
         middle, half = places(rows), draw.uniform(0.005, 0.25, (rows, 1))
         self.boxes: Floats = np.hstack((middle - half, middle + half))
         lengths = draw.integers(1, 4, rows)
-        self.starts: Int64s = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        self.starts: Int64s = starts_of(lengths)
         self.terms = terms(int(self.starts[-1]))
         points = places(messages)
         self.message_boxes: Floats = np.hstack((points, points))

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.load import balance_of, rate_of
 from nearcast.partition.tables import Terms
@@ -60,9 +61,7 @@ class SimulatedMessages(NamedTuple):
 
     def of(self, which: Int64s) -> SimulatedMessages:
         """Some of them."""
-        sizes = np.diff(self.starts)[which]
-        starts = np.concatenate(([0], np.cumsum(sizes)))
-        places = np.repeat(self.starts[which] - starts[:-1], sizes) + np.arange(starts[-1])
+        starts, places = picked(self.starts, which)
         return SimulatedMessages(
             self.points[which], starts, self.terms[places], self.numbers[places],
             self.counts[places], self.steepness[which],

@@ -7,15 +7,17 @@ that any of them can be varied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats
 from nearcast.index import Batch
 from nearcast_lab.workloads.base import Corpus, Count, Share, WorkloadOptions, ordered
+from nearcast_lab.workloads.corpus import Ragged
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
@@ -93,8 +95,7 @@ class CityArrays:
             self._messages.have_terms(max(1, options.min_terms), options.max_terms)
         source = {name: getattr(options, name) for name in WorkloadOptions.__struct_fields__}
         self._sources = self._corpus(WorkloadOptions(**source | {"terms": options.source_terms}))
-        weights = np.diff(self._messages.weights, prepend=0.0) / self._messages.weights[-1]
-        self.frequency: Ints = (weights * _SCALE).astype(np.int64)
+        self.frequency: Ints = frequencies(self._messages.weights)
 
     def _corpus(self, options: WorkloadOptions) -> Corpus:
         return Corpus(self._seed, options)
@@ -102,40 +103,61 @@ class CityArrays:
     def subscriptions(self, first: int, end: int) -> Subscriptions:
         """Make the subscriptions numbered `first` up to `end`."""
         options, corpus = self._options, self._sources
-        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for numbers in chunks(first, end):
+
+        def some(numbers: Ints) -> tuple[Floats, Ragged]:
             sources = corpus.sources(numbers)
             wanted = keyword_counts(self._seed, options, numbers)
             keywords = corpus.keywords(numbers, sources, wanted)
             sides = region_sides(self._seed, options, numbers)
             space, points = corpus.space, corpus.cities.points(sources)
-            boxes.append(boxes_around(points, sides * space.width, sides * space.height))
-            lengths.append(np.diff(keywords.offsets))
-            terms.append(keywords.values.astype(np.int32))
-        return Subscriptions(np.concatenate(boxes), starts_of(lengths), np.concatenate(terms))
+            return boxes_around(points, sides * space.width, sides * space.height), keywords
+
+        return Subscriptions(*joined(map(some, chunks(first, end))))
 
     def messages(self, first: int, end: int) -> Batch:
         """Make the messages numbered `first` up to `end`."""
-        corpus, space = self._messages, self._messages.space
-        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for numbers in chunks(first, end):
-            rows, points = corpus.terms(numbers), corpus.cities.points(numbers)
-            side = np.full(len(numbers), np.sqrt(self._options.message_area))
-            boxes.append(boxes_around(points, side * space.width, side * space.height))
-            lengths.append(np.diff(rows.offsets))
-            terms.append(rows.values.astype(np.int32))
-        return Batch(starts_of(lengths), np.concatenate(terms), np.concatenate(boxes))
+        return messages_of(self._messages, first, end, area=self._options.message_area)
+
+
+def frequencies(weights: Floats) -> Ints:
+    """How often each term is expected, by the cumulative weights of all terms."""
+    expected: Ints = (np.diff(weights, prepend=0.0) / weights[-1] * _SCALE).astype(np.int64)
+    return expected
+
+
+def joined(parts: Iterable[tuple[Floats, Ragged]]) -> tuple[Floats, Ints, NDArray[np.int32]]:
+    """Join what was made in chunks: boxes, where each row of terms starts, and the terms."""
+    boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for some, rows in parts:
+        boxes.append(some)
+        lengths.append(np.diff(rows.offsets))
+        terms.append(rows.values.astype(np.int32))
+    return np.concatenate(boxes), starts_of(np.concatenate(lengths)), np.concatenate(terms)
+
+
+def messages_of(
+    corpus: Corpus,
+    first: int,
+    end: int,
+    places: Callable[[Ints], Floats] | None = None,
+    area: float = 0.0,
+) -> Batch:
+    """Make messages of a corpus, at points, or over boxes that have a share of the space."""
+    space, places = corpus.space, places or corpus.cities.points
+
+    def some(numbers: Ints) -> tuple[Floats, Ragged]:
+        side = np.full(len(numbers), np.sqrt(area))
+        boxes = boxes_around(places(numbers), side * space.width, side * space.height)
+        return boxes, corpus.terms(numbers)
+
+    boxes, starts, terms = joined(map(some, chunks(first, end)))
+    return Batch(starts, terms, boxes)
 
 
 def chunks(first: int, end: int) -> Iterator[Ints]:
     """Cut the numbers from `first` up to `end` into chunks."""
     for start in range(first, end, _CHUNK):
         yield np.arange(start, min(start + _CHUNK, end), dtype=np.int64)
-
-
-def starts_of(lengths: list[Ints]) -> Ints:
-    """Give where each row starts, and where the last one ends, from the lengths in chunks."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths))))
 
 
 def check_regions(options: RegionOptions) -> None:

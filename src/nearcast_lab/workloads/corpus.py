@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.draws import STEP, Draws, Ints, as_unit, mixed, stream_key
 
@@ -19,13 +20,6 @@ class Ragged(NamedTuple):
 
     values: Ints
     offsets: Ints
-
-
-def offsets_of(lengths: Ints) -> Ints:
-    """Give where each row starts, and where the last one ends."""
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 @kernel
@@ -68,7 +62,7 @@ def distinct_terms(seed: int, name: str, numbers: Ints, lengths: Ints, weights: 
 
     A row depends on seed, name and number alone. No length may exceed the number of weights.
     """
-    offsets = offsets_of(lengths)
+    offsets = starts_of(lengths)
     values = np.empty(offsets[-1], dtype=np.int64)
     seen = np.full(len(weights), -1, dtype=np.int32)
     edges = np.arange(_GUIDES + 1) / _GUIDES * weights[-1]
@@ -94,7 +88,7 @@ def _pick_rows(
 
 def picked_terms(seed: int, name: str, numbers: Ints, rows: Ragged, wanted: Ints) -> Ragged:
     """Pick `wanted[i]` terms of row i at random, or all of them if it has fewer."""
-    offsets = offsets_of(np.minimum(wanted, np.diff(rows.offsets)))
+    offsets = starts_of(np.minimum(wanted, np.diff(rows.offsets)))
     values = np.empty(offsets[-1], dtype=np.int64)
     key = stream_key(seed, name)
     _pick_rows(key, numbers, rows.values.copy(), rows.offsets, offsets, values)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.base import Corpus, WorkloadOptions
-from nearcast_lab.workloads.corpus import Ragged, distinct_terms, offsets_of
+from nearcast_lab.workloads.corpus import Ragged, distinct_terms
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.zipf import cumulative_weights, ranks_of
 
@@ -41,7 +42,7 @@ class EchoingCorpus(Corpus):
         values, rows = values[order], rows[order]
         fresh = np.ones(len(values), np.bool_)
         fresh[1:] = (values[1:] != values[:-1]) | (rows[1:] != rows[:-1])
-        return Ragged(values[fresh], offsets_of(np.bincount(rows[fresh], minlength=len(numbers))))
+        return Ragged(values[fresh], starts_of(np.bincount(rows[fresh], minlength=len(numbers))))
 
     def chances(self) -> Floats:
         """Give for each term the share of messages that are expected to have it."""

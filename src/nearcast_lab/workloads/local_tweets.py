@@ -28,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.arrays import ArrayOptions, CityArrays
 from nearcast_lab.workloads.base import Corpus, Count, Share, WorkloadOptions
-from nearcast_lab.workloads.corpus import Ragged, offsets_of
+from nearcast_lab.workloads.corpus import Ragged
 from nearcast_lab.workloads.draws import STEP, Ints, as_unit, mixed, stream_key
 from nearcast_lab.workloads.zipf import cumulative_weights
 
@@ -150,7 +151,7 @@ class LocalCorpus(Corpus):
     def terms(self, numbers: Ints) -> Ragged:
         """Give the different terms of each message."""
         lengths = self._length.integers(numbers, self._shortest, self._longest)
-        offsets = offsets_of(lengths)
+        offsets = starts_of(lengths)
         out = np.empty(offsets[-1], np.int64)
         seen = np.full(len(self.weights), -1, np.int32)
         space, points = self.space, self.cities.points(numbers)

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
 from nearcast.index import Batch
@@ -23,11 +23,11 @@ from nearcast_lab.workloads.arrays import (
     Subscriptions,
     check_regions,
     chunks,
+    joined,
     keyword_counts,
     region_sides,
-    starts_of,
 )
-from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
+from nearcast_lab.workloads.corpus import Ragged, picked_terms
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
@@ -100,7 +100,7 @@ class TownsWorkload:
         number = {term: rank for rank, term in enumerate(ranked)}
         lengths = np.array([len(text) for text in texts], np.int64)
         values = [rank for text in texts for rank in sorted(number[term] for term in text)]
-        self._texts = Ragged(np.array(values, np.int64), offsets_of(lengths))
+        self._texts = Ragged(np.array(values, np.int64), starts_of(lengths))
         self.frequency: Ints = np.array([counted[term] for term in ranked], np.int64)
 
     @property
@@ -114,16 +114,15 @@ class TownsWorkload:
 
     def subscriptions(self, first: int, end: int) -> Subscriptions:
         """Make the subscriptions numbered `first` up to `end`, each around a place."""
-        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for numbers in chunks(first, end):
+
+        def some(numbers: Ints) -> tuple[Floats, Ragged]:
             place = self._drawn("subscription place", numbers)
             wanted = keyword_counts(self._seed, self._options, numbers)
             picked = picked_terms(self._seed, "keywords", numbers, self._text_of(place), wanted)
             sides = region_sides(self._seed, self._options, numbers)
-            boxes.append(boxes_around(self._points[place], sides * 360.0, sides * 180.0))
-            lengths.append(np.diff(picked.offsets))
-            terms.append(picked.values.astype(np.int32))
-        return Subscriptions(np.concatenate(boxes), starts_of(lengths), np.concatenate(terms))
+            return boxes_around(self._points[place], sides * 360.0, sides * 180.0), picked
+
+        return Subscriptions(*joined(map(some, chunks(first, end))))
 
     def messages(self, first: int, end: int) -> Batch:
         """Make the messages numbered `first` up to `end`, each the names of a place."""
@@ -137,8 +136,5 @@ class TownsWorkload:
         return Draws(self._seed, name).integers(numbers, 0, len(self._points) - 1)
 
     def _text_of(self, places: Ints) -> Ragged:
-        starts = self._texts.offsets[places]
-        lengths = self._texts.offsets[places + 1] - starts
-        offsets = offsets_of(lengths)
-        within: NDArray[np.int64] = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        return Ragged(self._texts.values[np.repeat(starts, lengths) + within], offsets)
+        offsets, at = picked(self._texts.offsets, places)
+        return Ragged(self._texts.values[at], offsets)

@@ -15,10 +15,9 @@ from nearcast_lab.workloads.local_tweets import LocalArrays, LocalTweetsOptions
 from nearcast_lab.workloads.moving import MOVING
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload
 from nearcast_lab.workloads.ranges import RANGE
-from nearcast_lab.workloads.small import SMALL
 from nearcast_lab.workloads.sts import STS_Q1, STS_Q2, STS_Q3
 from nearcast_lab.workloads.topk import TOPK
-from nearcast_lab.workloads.tweets import TWEETS
+from nearcast_lab.workloads.tweets import SMALL, TWEETS
 
 T = TypeVar("T", bound=WorkloadOptions)
 

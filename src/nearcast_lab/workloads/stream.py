@@ -19,6 +19,7 @@ from nearcast_lab.workloads.arrays import ArrayWorkload
 from nearcast_lab.workloads.base import START
 from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.registry import array_workload
+from nearcast_lab.workloads.sts_arrays import LOCAL, STS_WORKLOADS, StsArrays
 from nearcast_lab.workloads.words import Words
 
 _RATE = 1000.0
@@ -26,7 +27,7 @@ _JOINTS = [" ", " OR "]
 
 
 class EventStream:
-    """An endless log, made from the arrays of a workload (`tweets`, `small`, ...), or of one given.
+    """An endless log, made from the arrays of a workload, by name, or of one given.
 
     >>> EventStream(seed=1, subscriptions=2, vocabulary=50).table(0, 9)["op"].to_pylist()[1:4]
     ['subscribe', 'publish', 'publish']
@@ -47,7 +48,10 @@ class EventStream:
                 raise InvalidValue(name, value, f"{least} or more")
         self.subscriptions = subscriptions
         self._ratio = ratio
-        self._workload = workload or array_workload(kind, seed=seed, **options)
+        if workload is None:
+            made = StsArrays.named if kind in STS_WORKLOADS | LOCAL else array_workload
+            workload = made(kind, seed=seed, **options)
+        self._workload = workload
         self._words = Words(len(self._workload.frequency))
 
     def table(self, first: int, end: int) -> pa.Table:

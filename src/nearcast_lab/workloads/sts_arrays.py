@@ -12,10 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch
-from nearcast_lab.workloads.arrays import chunks, starts_of
+from nearcast_lab.workloads.arrays import (
+    Subscriptions,
+    chunks,
+    frequencies,
+    joined,
+    messages_of,
+)
 from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.sts import Group, StsOptions, StsSubscriptions, sts_corpus
@@ -50,6 +57,7 @@ class StsArrays:
     def __init__(self, group: Group, seed: int, options: StsOptions) -> None:
         self._corpus = sts_corpus(seed, options)
         self._drawn = StsSubscriptions(group, self._corpus, options).drawn
+        self.frequency: Ints = frequencies(self._corpus.weights)
         self.options = options
 
     @classmethod
@@ -67,29 +75,25 @@ class StsArrays:
         west, south, east, north = self._corpus.space
         return west, south, east, north
 
+    def subscriptions(self, first: int, end: int) -> Subscriptions:
+        """Make the subscriptions numbered `first` up to `end`."""
+        made = [self._drawn(numbers) for numbers in chunks(first, end)]
+        either = np.concatenate([np.empty(0, np.bool_), *(part[2] for part in made)])
+        return Subscriptions(*joined(part[:2] for part in made), either)
+
     def conjuncts(self, first: int, end: int) -> Conjuncts:
         """Make the conjuncts of the subscriptions numbered `first` up to `end`."""
-        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        owners = [np.empty(0, np.int32)]
-        for numbers in chunks(first, end):
-            own_boxes, keywords, either = self._drawn(numbers)
-            counts = np.diff(keywords.offsets)
-            rows = np.where(either, counts, 1)
-            owner = np.repeat(np.arange(len(numbers)), rows)
-            boxes.append(own_boxes[owner])
-            lengths.append(np.where(either[owner], 1, counts[owner]))
-            terms.append(keywords.values.astype(np.int32))
-            owners.append((numbers[owner] - first).astype(np.int32))
-        return Conjuncts(
-            np.concatenate(boxes), starts_of(lengths), np.concatenate(terms), np.concatenate(owners)
-        )
+        boxes, starts, terms, either = self.subscriptions(first, end)
+        assert either is not None  # noqa: S101 - these subscriptions have it
+        counts = np.diff(starts)
+        owners = np.repeat(np.arange(len(boxes), dtype=np.int32), np.where(either, counts, 1))
+        lengths = np.where(either, 1, counts)[owners]
+        return Conjuncts(boxes[owners], starts_of(lengths), terms, owners)
 
     def messages(self, first: int, end: int) -> Batch:
         """Make the messages numbered `first` up to `end`, each at a point."""
-        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for numbers in chunks(first, end):
-            rows, points = self._corpus.terms(numbers), self._corpus.cities.points(numbers)
-            boxes.append(np.column_stack((points, points)))
-            lengths.append(np.diff(rows.offsets))
-            terms.append(rows.values.astype(np.int32))
-        return Batch(starts_of(lengths), np.concatenate(terms), np.concatenate(boxes))
+        return messages_of(self._corpus, first, end, self._places)
+
+    def _places(self, numbers: Ints) -> Floats:
+        """Where these messages are."""
+        return self._corpus.cities.points(numbers)

@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta
 
+from nearcast.arrays.lists import starts_of
 from nearcast_lab.workloads.base import (
     Corpus,
     Count,
@@ -66,8 +67,7 @@ def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
     slots = np.arange(len(rows.values)) - np.repeat(rows.offsets[:-1], lengths)
     unit = Draws(seed, "repeat").uniform((np.repeat(numbers, lengths) << 20) + slots)
     times = 1 + (unit < repeat).astype(np.int64) + (unit < repeat * repeat)
-    ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(times)))
-    return Ragged(np.repeat(rows.values, times), ends[rows.offsets])
+    return Ragged(np.repeat(rows.values, times), starts_of(times)[rows.offsets])
 
 
 def keywords_of(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
 from nearcast.events import Publish
 from nearcast.events.log import events_of, open_log
 from nearcast.text import DEFAULT
-from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
+from nearcast_lab.workloads.corpus import Ragged, picked_terms
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload, gazetteer
 from nearcast_lab.workloads.space import WorldBox, space_named
@@ -80,11 +81,8 @@ class TopkTexts:
         )
 
     def _rows(self, chosen: Ints) -> tuple[Ragged, Ints]:
-        starts = self._texts.offsets[chosen]
-        lengths = self._texts.offsets[chosen + 1] - starts
-        offsets = offsets_of(lengths)
-        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return Ragged(self._texts.values[places], offsets), self._counts[places]
+        offsets, at = picked(self._texts.offsets, chosen)
+        return Ragged(self._texts.values[at], offsets), self._counts[at]
 
 
 def topk_places(seed: int, options: TopkOptions) -> TopkTexts:
@@ -127,7 +125,7 @@ def _numbered(bags: list[Counter[str]]) -> tuple[Ragged, Ints]:
     rows = [sorted((number[term], count) for term, count in bag.items()) for bag in bags]
     values = np.array([term for row in rows for term, _ in row], np.int64)
     counts = np.array([count for row in rows for _, count in row], np.int64)
-    return Ragged(values, offsets_of(np.array([len(row) for row in rows]))), counts
+    return Ragged(values, starts_of(np.array([len(row) for row in rows]))), counts
 
 
 def _each(bags: Iterable[Counter[str]]) -> Iterable[str]:

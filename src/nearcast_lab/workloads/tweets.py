@@ -1,4 +1,4 @@
-"""Workload `tweets`: subscriptions sampled from clustered short messages.
+"""Workloads `tweets` and `small`: subscriptions sampled from clustered short messages.
 
 The defaults are those of AP-Tree (ICDE 2015), section V-A and table II: messages of 9 keywords on
 average; a subscription takes 1 to 5 random terms and the place of a random message, and a
@@ -7,11 +7,15 @@ rectangle of 0.01 % to 1 % of the space. With `boolean`, the terms are joined as
 
 Departures: the messages are made up, so the vocabulary has 1 M terms where the paper's tweets have
 1.7 M, and the terms of a message are independent of one another and of the place.
+
+`small` is the same with tiny regions: their sides are 0.05 % to 0.5 % of the space's, where the
+paper's regions have 1 % to 10 %. That is what a person calls nearby, and what favours indexes that
+cut space finely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
 import numpy as np
@@ -53,14 +57,39 @@ class TweetsOptions(KeywordOptions, frozen=True):
     max_area: Share = 0.01
 
 
-def _events(request: WorkloadRequest, options: TweetsOptions) -> Iterator[Event]:
+class SmallOptions(KeywordOptions, frozen=True):
+    """Options of `small`: the region's side as a share of the space's side, drawn uniformly."""
+
+    min_side: Share = 0.0005
+    max_side: Share = 0.005
+
+
+def _tweets(request: WorkloadRequest, options: TweetsOptions) -> Iterator[Event]:
     ordered("area", options.min_area, options.max_area)
-    corpus = Corpus(request.seed, options)
     areas = Draws(request.seed, "area")
+    return _log(
+        request,
+        options,
+        lambda numbers: np.sqrt(areas.uniform(numbers, options.min_area, options.max_area)),
+    )
+
+
+def _small(request: WorkloadRequest, options: SmallOptions) -> Iterator[Event]:
+    ordered("side", options.min_side, options.max_side)
+    sides = Draws(request.seed, "side")
+    return _log(
+        request, options, lambda numbers: sides.uniform(numbers, options.min_side, options.max_side)
+    )
+
+
+def _log(
+    request: WorkloadRequest, options: KeywordOptions, sides: Callable[[Ints], Floats]
+) -> Iterator[Event]:
+    """Subscriptions with these sides, as shares of the space's, and then messages."""
+    corpus = Corpus(request.seed, options)
 
     def subscriptions(numbers: Ints) -> list[Event]:
-        shares = np.sqrt(areas.uniform(numbers, options.min_area, options.max_area))
-        return subscriptions_around(corpus, options, numbers, shares)
+        return _subscriptions(corpus, options, numbers, sides(numbers))
 
     chunks = corpus.chunks(0, request.subscriptions)
     return chain(
@@ -68,7 +97,7 @@ def _events(request: WorkloadRequest, options: TweetsOptions) -> Iterator[Event]
     )
 
 
-def subscriptions_around(
+def _subscriptions(
     corpus: Corpus, options: KeywordOptions, numbers: Ints, shares: Floats
 ) -> list[Event]:
     """Subscribe around messages, to boxes with these shares of the space's width and height."""
@@ -112,5 +141,13 @@ TWEETS = Workload(
     "0.01-1 % of the space",
     paper="AP-Tree (ICDE 2015), section V-A; boolean queries: AP-Tree (VLDB J.), section 5.1.1",
     options=TweetsOptions,
-    events=_events,
+    events=_tweets,
+)
+
+SMALL = Workload(
+    name="small",
+    description="as tweets, with tiny boxes: sides of 0.05-0.5 % of the space's",
+    paper="AP-Tree (ICDE 2015), section V-A, with smaller regions",
+    options=SmallOptions,
+    events=_small,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from time import process_time
 from typing import Any, NamedTuple
 
 from nearcast.index import Batch, Index, IndexChoice, Table, match, read_index
@@ -16,6 +15,7 @@ from nearcast_lab.bench.agreement import check_agreement
 from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table, known_terms, run
 from nearcast_lab.progress import Progress
+from nearcast_lab.timing import cpu_of, in_turns
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast_lab.workloads.registry import array_workload
 
@@ -115,9 +115,7 @@ class Lab:
         """Build an index over a population."""
         index = self.make(label, world)
         self.report(f"building {label} for {world.table.live:,} subscriptions")
-        started = process_time()
-        index.build()
-        seconds = process_time() - started
+        _, seconds = cpu_of(index.build)
         return BuiltIndex(index, seconds, float(index.stats()["bytes"]))
 
     def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, BuiltIndex]:
@@ -135,14 +133,10 @@ class Lab:
         part = batch.part(0, min(len(batch), max(fits, _FEWEST)))
         taken: dict[str, list[float]] = {label: [] for label in indexes}
         found = dict.fromkeys(indexes, (0, 0))
-        names = list(indexes)
-        for turn in range(self.scale.rounds):
-            for at in range(len(names)):
-                label = names[(at + turn) % len(names)]
-                started = process_time()
-                answer = match(indexes[label], part)
-                taken[label].append(process_time() - started)
-                found[label] = len(answer.owners), answer.candidates
+        for _, label in in_turns(list(indexes), self.scale.rounds):
+            answer, seconds = cpu_of(match, indexes[label], part)
+            taken[label].append(seconds)
+            found[label] = len(answer.owners), answer.candidates
         count = len(part)
         return {
             label: IndexRun(
@@ -189,8 +183,6 @@ def insert_rest(
     for start in range(first, end, step):
         rows = add_to_table(world.table, world.subscriptions, start, min(start + step, end))
         for label, index in indexes.items():
-            started = process_time()
-            index.insert(rows)
-            taken[label] += process_time() - started
+            taken[label] += cpu_of(index.insert, rows)[1]
     count = max(1, end - first)
     return {label: 1e6 * total / count for label, total in taken.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Sequence
 from time import process_time
 
@@ -17,7 +15,7 @@ from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
 from nearcast_lab.progress import Progress
-from nearcast_lab.report import OWN, Claim, claim
+from nearcast_lab.report import OWN, Claim, claim, machine
 
 SCALES = {
     "small": BooleanScale(
@@ -74,7 +72,7 @@ def measure(
         subscriptions=scale.subscriptions,
         messages=scale.messages,
         seed=seed,
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        machine=machine(),
         cpu_s=process_time() - began,
         notes=_NOTES,
         claims=[*claims, *_on_ours(figures)],
