@@ -17,11 +17,11 @@ from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.events import Message, Subscription
 from nearcast.events.bodies import body_fields, to_json
 from nearcast.events.log import decode_json
+from nearcast.events.values import OPS
 from nearcast.geo import Box, Region, region_from_json, region_to_json
 from nearcast.text import EVERYTHING, Analyser, Query, parse_query
 
 _SOME = 1 << 14
-OPS = ("add", "remove", "change")
 ALL_OPS = 0b111
 """As bits, the first one lowest."""
 
