@@ -217,6 +217,14 @@ def unranked(log: pa.Table) -> pa.Table:
     return log.filter(pa.array(~ranked)) if ranked.any() else log
 
 
+def with_columns(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """A table with other values in some of its columns."""
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), values)
+    return table
+
+
 def completed(
     given: pa.Table | Mapping[str, Any], schema: pa.Schema = OPERATIONS, count: int | None = None
 ) -> pa.Table:
