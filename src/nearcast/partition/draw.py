@@ -121,7 +121,8 @@ def _drawn_change(
     canvas = make(width + _BARS_ACROSS, 60 + 3 * part)
     canvas.text(20, 12, _change_of(before), 3)
     canvas.text(20, 34, "; ".join(facts), 2)
-    both = ("before", before, loads[0]), ("after", after, loads[1])
+    both: list[tuple[str, Plan, Sequence[float]]]
+    both = [("before", before, loads[0]), ("after", after, loads[1])]
     for number, (name, plan, values) in enumerate(both):
         top = 60 + number * part
         canvas.text(20, top, name, 2)
