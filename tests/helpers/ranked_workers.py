@@ -20,7 +20,7 @@ from nearcast.spark.topk.dskype.buffer_shard import BufferShard
 from nearcast.spark.topk.dskype.clock import Timeline
 from nearcast.spark.topk.dskype.finder import Finder
 from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, WindowMessages
-from nearcast.spark.topk.dskype.part import WindowPart
+from nearcast.spark.topk.dskype.part import PartStep, WindowPart
 from nearcast.spark.topk.dskype.requests import Operations, take_step
 from nearcast.spark.topk.dskype.terms import Terms
 from nearcast.spark.topk.reading import RankedSubscriptions
@@ -199,7 +199,7 @@ class Workers:
         ):
             pairs.append(finder.find(batch.messages.of(which)))
         for part in self.parts:
-            part.take(batch.messages, timeline.was_first)
+            part.apply(PartStep(batch.messages, timeline.was_first))
         updates: list[RankedUpdates] = []
         for number, home in enumerate(self.homes):
             mine = _of_home(operations, number, len(self.homes))

@@ -11,7 +11,7 @@ from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition.auto import hilbert_order, hilbert_ranges
 from nearcast.partition.bisect import By, bisect, everything, load_of
-from nearcast.partition.digest import BUCKETS, TextUnits
+from nearcast.partition.digest import BUCKETS, units_of
 from nearcast.partition.grid import Grid
 from nearcast.partition.kdt import Growing, Leaf, SpaceSplit, TextSplit, layout_of
 from nearcast.partition.layout import cells_and_maps, loads_of
@@ -96,7 +96,7 @@ def test_costs_can_change_between_steps() -> None:
 def test_a_tree_is_painted_cell_by_cell() -> None:
     """West to worker 0; east by text, and what one side has of it by space again."""
     grid = Grid(0.0, 0.0, 4.0, 2.0, 4, 2)
-    units = TextUnits(np.array([7, 9], np.uint64))
+    units = units_of(np.array([7, 9], np.uint64))
     side = np.ones(units.size, np.int32)
     side[1] = 0  # the term 9
     tree = SpaceSplit(0, 2, Leaf(0), TextSplit(side, [SpaceSplit(1, 1, Leaf(1), Leaf(2)), Leaf(3)]))
@@ -121,14 +121,14 @@ def test_a_growing_tree_puts_workers_at_its_leaves() -> None:
 
 def test_units_tell_heavy_terms_from_buckets() -> None:
     """A heavy term is its own unit, any other belongs to the bucket of its hash."""
-    units = TextUnits(np.array([3, 600], np.uint64))
+    units = units_of(np.array([3, 600], np.uint64))
     assert units.of(np.array([3, 600, 4, 600 + BUCKETS], np.uint64)).tolist() == [
         0,
         1,
         2 + 4,
         2 + 88,
     ]
-    assert TextUnits(np.empty(0, np.uint64)).of(np.array([5], np.uint64)).tolist() == [5]
+    assert units_of(np.empty(0, np.uint64)).of(np.array([5], np.uint64)).tolist() == [5]
 
 
 def test_the_curve_goes_from_neighbour_to_neighbour() -> None:

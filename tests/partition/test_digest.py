@@ -100,7 +100,7 @@ def test_heavy_terms_are_those_that_carry_load() -> None:
     found = hits_of(held, sample.messages)
     units = units_for(held, found, MEASURED, 0.0, 0.02)
     load = np.bincount(found.key, MEASURED.check_ns * found.candidates + MEASURED.message_ns)
-    heavy = np.isin(held.keys[: len(load)], units.heavy)
+    heavy = np.isin(held.keys[: len(load)], units.terms)
     assert 0 < heavy.sum() < len(load)
     assert (load[heavy] > 0.02 * load.sum()).all()
     assert (load[~heavy] <= 0.02 * load.sum()).all()

@@ -14,12 +14,13 @@ from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition._pixels import Canvas
 from nearcast.partition.draw import (
     cells_by_worker,
+    change_html,
+    change_png,
     plan_html,
     plan_png,
     save_picture,
     worker_colours,
 )
-from nearcast.partition.draw_change import change_html, change_png
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan, TextMap
 
@@ -40,9 +41,15 @@ def made(**changes: Any) -> Plan:
     return Plan(**fields | changes)
 
 
-def svgs(page: str) -> list[ElementTree.Element]:
-    found = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    return [ElementTree.fromstring(each) for each in found]  # noqa: S314 - it is our own
+def widths(page: str) -> dict[str, float]:
+    """How wide what has a title is, from left to right and from the top down."""
+    (found,) = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    drawn = ElementTree.fromstring(found)  # noqa: S314 - it is our own
+    space = "{http://www.w3.org/2000/svg}"
+    titled = ((each.find(f"{space}title"), each) for each in drawn.iter(f"{space}rect"))
+    return {
+        str(title.text): float(each.get("width", 0)) for title, each in titled if title is not None
+    }
 
 
 def pixels(data: bytes) -> Any:
@@ -70,13 +77,14 @@ def test_the_page_shows_every_cell_and_bar() -> None:
     assert "1 of them split by text" in page
     assert "load: highest by mean 2.00" in page
     assert not re.findall(r'(?:src|href)="|url\((?!#)', page)
-    cells, bars = svgs(page)
-    names = [title.text for title in cells.iter("{http://www.w3.org/2000/svg}title")]
-    assert names == ["worker 0", "worker 1", "split by text map 0", "worker 2"]
-    bar_names = [title.text for title in bars.iter("{http://www.w3.org/2000/svg}title")]
-    assert bar_names == ["worker 0: 1", "worker 1: 4", "worker 2: 1"]
-    wide = [float(bar.get("width", 0)) for bar in bars.iter("{http://www.w3.org/2000/svg}rect")]
-    assert wide[1] == 4 * wide[0] == 4 * wide[2]
+    wide = widths(page)
+    assert [*wide] == [
+        *("split by text map 0", "worker 2", "worker 0", "worker 1"),
+        *("worker 0: 1", "worker 1: 4", "worker 2: 1"),
+    ]
+    assert wide["worker 0"] == wide["worker 2"] == 2 * wide["worker 1"]
+    assert wide["worker 1: 4"] == 250
+    assert wide["worker 0: 1"] == wide["worker 2: 1"] == pytest.approx(250 / 4, abs=0.5)
 
 
 def test_the_image_has_the_colours_in_their_places() -> None:
@@ -98,7 +106,7 @@ def test_the_image_has_the_colours_in_their_places() -> None:
 def test_plans_without_places_say_so(kind: str) -> None:
     """Where no place belongs to a worker, words take the place of the map."""
     plan = made(kind=kind)
-    assert len(svgs(plan_html(plan))) == 1
+    assert [*widths(plan_html(plan))] == ["worker 0: 6", "worker 1: 6", "worker 2: 6"]
     assert "every" in plan_html(plan).lower()
     assert pixels(plan_png(plan)).shape[1] > 768
 
@@ -107,7 +115,7 @@ def test_many_workers_have_different_colours_and_fit() -> None:
     """Colours of 128 workers differ, and as many bars are drawn."""
     assert len(set(worker_colours(128))) == 128
     plan = made(workers=128)
-    assert len(list(svgs(plan_html(plan))[1].iter("{http://www.w3.org/2000/svg}title"))) == 128
+    assert len([name for name in widths(plan_html(plan)) if ":" in name]) == 128
     assert pixels(plan_png(plan)).shape[0] >= 52 + 3 * 128
 
 
@@ -152,7 +160,9 @@ def test_a_change_is_drawn_before_and_after() -> None:
     after = made(cell_worker=np.array([1, 0, 1, 2, 2, 2], np.int32), maps=[])
     loads = [0.5, 0.3, 0.2], [0.4, 0.3, 0.3]
     page = change_html(before, after, cells, loads, ["2 cells"])
-    assert len(svgs(page)) == 5
+    assert "worker 0: 0.5" in widths(page)
+    assert "worker 0: 0.4" in widths(page)
+    assert page.count('fill="#c0392b"') == 2
     drawn = pixels(change_png(before, after, cells, loads, ["2 cells"]))
     moving = (drawn == (192, 57, 43)).all(axis=2)
     still = (drawn == (232, 232, 232)).all(axis=2)

@@ -182,8 +182,7 @@ def _cpu_share(workers: Meter, worker: int) -> float:
 
 
 def _draw(output: Path, plan: Plan, made: Suggestion) -> None:
-    from nearcast.partition.draw import write_picture
-    from nearcast.partition.draw_change import change_html, change_png
+    from nearcast.partition.draw import change_html, change_png, write_picture
 
     facts = [f"{len(made.cells):,} cells change hands", f"{made.bytes:,} bytes are carried"]
     loads = made.before.tolist(), made.after.tolist()

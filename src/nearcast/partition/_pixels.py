@@ -10,7 +10,7 @@ import numpy as np
 
 Colour = tuple[int, int, int]
 
-_INK: Colour = (34, 34, 34)
+INK: Colour = (34, 34, 34)
 _BAND = 4
 
 # Letters of 3 x 5 dots: five lines from the top, each the three dots of a line as one digit.
@@ -32,16 +32,17 @@ class Canvas:
     def __init__(self, width: int, height: int) -> None:
         self.pixels = np.full((height, width, 3), 255, np.uint8)
 
-    def striped(self, x: int, y: int, width: int, height: int, colours: Sequence[Colour]) -> None:
+    def striped(
+        self, x: int, y: int, width: int, height: int, colours: Sequence[Colour], title: str = ""
+    ) -> None:
         """Fill a rectangle with a colour, or with slanting stripes of several and of ink."""
+        del title  # which pages show
         area = self.pixels[y : y + height, x : x + width]
         if len(colours) == 1:
             area[:] = colours[0]
             return
         down, across = np.indices(area.shape[:2])
-        bands = np.repeat(
-            np.array([*colours, _INK], np.uint8), [_BAND] * len(colours) + [1], axis=0
-        )
+        bands = np.repeat(np.array([*colours, INK], np.uint8), [_BAND] * len(colours) + [1], axis=0)
         area[:] = bands[(x + across + y + down) % len(bands)]
 
     def text(self, x: int, y: int, text: str, size: int) -> None:
@@ -51,7 +52,7 @@ class Canvas:
                 for dot in range(3):
                     if int(dots) >> (2 - dot) & 1:
                         left, top = x + (4 * at + dot) * size, y + line * size
-                        self.striped(left, top, size, size, [_INK])
+                        self.striped(left, top, size, size, [INK])
 
     def png(self) -> bytes:
         """Give the canvas as a PNG image."""

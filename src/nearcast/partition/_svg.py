@@ -1,120 +1,80 @@
-"""The parts of the HTML picture of a plan."""
+"""A drawing in SVG, on a page of HTML that needs nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
-from nearcast.arrays.types import Int32s
-from nearcast.partition.grid import Grid
+from nearcast.partition._pixels import INK, Colour
 
-PAGE = """<!doctype html>
+_PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <title>{title}</title>
 <style>
-body {{ font: 14px sans-serif; color: #222; margin: 24px; }}
-h1 {{ font-size: 20px; margin: 0; }}
-ul {{ list-style: none; padding: 0; margin: 4px 0 16px; display: flex; gap: 16px; }}
-div {{ display: flex; flex-wrap: wrap; gap: 32px; align-items: flex-start; }}
+body {{ margin: 12px; }}
+svg {{ font-family: sans-serif; fill: #222; max-width: 100%; height: auto; }}
 </style>
 </head>
 <body>
-<h1>{title}</h1>
-<ul>{facts}</ul>
-<div>
-{map}
-{bars}
-</div>
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">
+{parts}
+</svg>
 </body>
 </html>
-"""
-
-_MAP_WIDTH, _MAP_HEIGHT = 800.0, 560.0
-_BAR, _LABEL = 260, 44
+"""  # noqa: E501 - one element
+_BAND = 4
 
 
-def _svg(width: float, height: float, parts: list[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.2f} {height:.2f}" font-family="sans-serif" font-size="12">'
-    )
-    return "\n".join([head, *parts, "</svg>"])
+class SvgCanvas:
+    """Rectangles and texts, placed as on the canvas of `_pixels`."""
 
+    def __init__(self, width: int, height: int) -> None:
+        self._width, self._height = width, height
+        self._parts: list[str] = []
+        self._patterns: dict[tuple[Colour, ...], str] = {}
 
-def map_of_cells(
-    grid: Grid, codes: Int32s, colours: Sequence[str], stripes: Sequence[Sequence[str]]
-) -> str:
-    """Draw the cells, north up; neighbours in a line with the same code become one rectangle."""
-    shape = (grid.north - grid.south) / (grid.east - grid.west)
-    width = min(_MAP_WIDTH, _MAP_HEIGHT / shape)
-    height = max(width * shape, 1.0)
-    across, up = width / grid.columns, height / grid.rows
-    parts = ["<defs>", *(_pattern(number, each) for number, each in enumerate(stripes)), "</defs>"]
-    for row, line in enumerate(codes.reshape(grid.rows, grid.columns).tolist()):
-        y = height - (row + 1) * up
-        start = 0
-        for column in range(1, grid.columns + 1):
-            if column < grid.columns and line[column] == line[start]:
-                continue
-            code = line[start]
-            fill = colours[code] if code >= 0 else f"url(#map{-1 - code})"
-            name = f"worker {code}" if code >= 0 else f"split by text map {-1 - code}"
-            parts.append(
-                f'<rect x="{start * across:.2f}" y="{y:.2f}" '
-                f'width="{(column - start) * across:.2f}" height="{up:.2f}" fill="{fill}" '
-                f'shape-rendering="crispEdges">'
-                f"<title>{name}</title></rect>"
-            )
-            start = column
-    parts.append(f'<rect width="{width:.2f}" height="{height:.2f}" fill="none" stroke="#222"/>')
-    return _svg(width, height, parts)
-
-
-def _pattern(number: int, colours: Sequence[str]) -> str:
-    """Draw slanting stripes in the colours of those who share a cell, with a thin dark one."""
-    size = 3 * len(colours) + 1
-    stripes = "".join(
-        f'<rect x="{3 * at}" width="3" height="{size}" fill="{colour}"/>'
-        for at, colour in enumerate(colours)
-    )
-    return (
-        f'<pattern id="map{number}" width="{size}" height="{size}" patternUnits="userSpaceOnUse" '
-        f'patternTransform="rotate(45)">{stripes}'
-        f'<rect x="{size - 1}" width="1" height="{size}" fill="#222"/></pattern>'
-    )
-
-
-def short(value: float) -> str:
-    """Write a number in a few characters."""
-    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if value >= unit:
-            return f"{value / unit:.3g}{name}"
-    return f"{value:.3g}"
-
-
-def bar_chart(name: str, values: Sequence[float], colours: Sequence[str]) -> str:
-    """Draw a bar for each worker, and a line at the mean."""
-    thick = max(4.0, min(18.0, _MAP_HEIGHT / len(values)))
-    every = int(-(-12 // thick))
-    most = max(max(values), 1e-300)
-    mean = sum(values) / len(values)
-    height = thick * len(values) + 26
-    parts = [f'<text x="{_LABEL}" y="12">{name} by worker; the line is the mean</text>']
-    for worker, value in enumerate(values):
-        y, length = 22 + worker * thick, _BAR * value / most
-        parts.append(
-            f'<rect x="{_LABEL}" y="{y:.2f}" width="{length:.2f}" height="{thick * 0.85:.2f}" '
-            f'fill="{colours[worker]}"><title>worker {worker}: {value:.6g}</title></rect>'
+    def striped(
+        self, x: int, y: int, width: int, height: int, colours: Sequence[Colour], title: str = ""
+    ) -> None:
+        """Fill a rectangle with a colour, or with slanting stripes of several and of ink."""
+        fill = hex_of(colours[0]) if len(colours) == 1 else self._pattern(tuple(colours))
+        self._parts.append(
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}" '
+            f'shape-rendering="crispEdges">'
+            + (f"<title>{escape(title)}</title></rect>" if title else "</rect>")
         )
-        if worker % every == 0:
-            middle = y + thick / 2 + 3
-            parts.append(
-                f'<text x="{_LABEL - 6}" y="{middle:.2f}" text-anchor="end">{worker}</text>'
+
+    def _pattern(self, colours: tuple[Colour, ...]) -> str:
+        if colours not in self._patterns:
+            name, size = f"stripes{len(self._patterns)}", _BAND * len(colours) + 1
+            bands = "".join(
+                f'<rect x="{_BAND * at}" width="{_BAND}" height="{size}" fill="{hex_of(colour)}"/>'
+                for at, colour in enumerate(colours)
             )
-            if every == 1:  # else it would be written over the bars beside it
-                x = _LABEL + length + 6
-                parts.append(f'<text x="{x:.2f}" y="{middle:.2f}">{short(value)}</text>')
-    x = _LABEL + _BAR * mean / most
-    parts.append(f'<line x1="{x:.2f}" y1="20" x2="{x:.2f}" y2="{height:.2f}" stroke="#222"/>')
-    return _svg(_LABEL + _BAR + 90, height, parts)
+            ink = f'<rect x="{size - 1}" width="1" height="{size}" fill="{hex_of(INK)}"/>'
+            self._parts.append(
+                f'<pattern id="{name}" width="{size}" height="{size}" '
+                'patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+                f"{bands}{ink}</pattern>"
+            )
+            self._patterns[colours] = f"url(#{name})"
+        return self._patterns[colours]
+
+    def text(self, x: int, y: int, text: str, size: int) -> None:
+        """Write as high as letters of 3 x 5 dots of `size` pixels are."""
+        given = f'x="{x}" y="{y + 5 * size}" font-size="{4 * size + 4}"'
+        self._parts.append(f"<text {given}>{escape(text)}</text>")
+
+    def html(self, title: str) -> str:
+        """Give the page."""
+        parts = "\n".join(self._parts)
+        return _PAGE.format(
+            title=escape(title), width=self._width, height=self._height, parts=parts
+        )
+
+
+def hex_of(colour: Colour) -> str:
+    """A colour as pages write it."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)

@@ -191,7 +191,7 @@ def _text_cuts(d: Digest, weight: Floats, part: CellSlice, workers: int) -> list
             continue
         side = np.ones(d.units.size, np.int32)
         side[first] = 0
-        repeated = float(side_loads(d, part, side, 2).sum()) / before
+        repeated = float(side_loads(d, part, side).sum()) / before
         one = float(load[np.isin(units, first)].sum())
         uneven = max(one / count, (total - one) / (workers - count)) / total * workers
         cuts.append(Cut(uneven * repeated, count, first=first))
@@ -221,11 +221,11 @@ def _fill_up(load: Floats, one_share: float, other_share: float) -> Int64s:
     return chosen[:count]
 
 
-def side_loads(d: Digest, part: CellSlice, side: Int32s, sides: int) -> Floats:
-    """The load of each side of a cut by text."""
-    load, hits = np.zeros(sides), part.hits
+def side_loads(d: Digest, part: CellSlice, side: Int32s) -> Floats:
+    """The load of both sides of a cut by text."""
+    load, hits = np.zeros(2), part.hits
     add_hits(d.message[hits], side[d.unit[hits]], d.cost[hits], d.message_ns, load)
-    return load + d.row_ns * np.bincount(side[d.row_unit[part.rows]], minlength=sides)[:sides]
+    return load + d.row_ns * np.bincount(side[d.row_unit[part.rows]], minlength=2)[:2]
 
 
 @kernel
@@ -290,14 +290,8 @@ def _units_at(d: Digest, part: CellSlice, hits: Int64s, rows: Int64s) -> Int32s:
 
 def part_by_text(d: Digest, part: CellSlice, side: Int32s) -> tuple[CellSlice, CellSlice]:
     """Cut a part by text in two: units of side 0, and of side 1."""
-    one, other = sides_of(d, part, side, 2)
-    return one, other
-
-
-def sides_of(d: Digest, part: CellSlice, side: Int32s, sides: int) -> list[CellSlice]:
-    """Cut a part by text into as many parts as there are sides."""
     units, hits, rows = side[part.units], side[d.unit[part.hits]], side[d.row_unit[part.rows]]
-    return [
+    one, other = (
         CellSlice(
             part.rect,
             part.text & (side == at),
@@ -305,5 +299,6 @@ def sides_of(d: Digest, part: CellSlice, side: Int32s, sides: int) -> list[CellS
             part.hits[hits == at],
             part.rows[rows == at],
         )
-        for at in range(sides)
-    ]
+        for at in (0, 1)
+    )
+    return one, other

@@ -25,6 +25,7 @@ from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import SampleMessages, SampleRows
 from nearcast.partition.tables import Terms, places_in
+from nearcast.partition.text_map import TermUnits
 
 BUCKETS = 512
 """Buckets that rare terms share."""
@@ -32,23 +33,6 @@ BUCKETS = 512
 _MOST_HEAVY = 4096
 _SHORT, _LEAF = 8, 16  # runs of the index: plain records, one block of records
 _FIRST_LEAF, _MET, _EDGE = 14.0, 1.2, 7.5  # fitted to the index: see `looked_at`
-
-
-class TextUnits(NamedTuple):
-    """The units of text: heavy terms by their place in `heavy`, then the buckets."""
-
-    heavy: Terms
-
-    @property
-    def size(self) -> int:
-        """How many units there are."""
-        return len(self.heavy) + BUCKETS
-
-    def of(self, terms: Terms) -> Int32s:
-        """Give the unit of each term."""
-        found, known = places_in(self.heavy, terms)
-        bucket = len(self.heavy) + (terms % np.uint64(BUCKETS)).astype(np.int64)
-        return np.where(known, found, bucket).astype(np.int32)
 
 
 class SampleRowsOnGrid(NamedTuple):
@@ -93,7 +77,7 @@ class Digest(NamedTuple):
     """What planners work on: hits with their cost, rows with theirs, both with a unit of text."""
 
     grid: Grid
-    units: TextUnits
+    units: TermUnits
     message: Int32s
     column: Int32s
     row: Int32s
@@ -300,7 +284,7 @@ def _find_hits(
 
 def units_for(
     held: SampleRowsOnGrid, hits: SampleHits, costs: WorkCosts, row_ns: float, share: float
-) -> TextUnits:
+) -> TermUnits:
     """Make a term a unit of its own if it carries more than this share of all load."""
     distinct = len(held.keys)
     own = hits.ns(costs) + costs.message_ns
@@ -308,13 +292,18 @@ def units_for(
     heavy = np.flatnonzero(load > share * load.sum())
     if len(heavy) > _MOST_HEAVY:
         heavy = np.sort(heavy[np.argsort(-load[heavy], kind="stable")[:_MOST_HEAVY]])
-    return TextUnits(held.keys[heavy])
+    return units_of(held.keys[heavy])
+
+
+def units_of(heavy: Terms) -> TermUnits:
+    """Units of text: some terms, sorted by hash, in that order, and buckets of rare ones."""
+    return TermUnits(heavy, np.arange(len(heavy), dtype=np.int32), BUCKETS)
 
 
 def digest_of(
     held: SampleRowsOnGrid,
     hits: SampleHits,
-    units: TextUnits,
+    units: TermUnits,
     costs: WorkCosts,
     row_ns: float,
     placed: Int64s,

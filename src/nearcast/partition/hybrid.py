@@ -41,7 +41,7 @@ import numpy as np
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue
-from nearcast.partition.bisect import CellSlice, everything, part_by_space, sides_of
+from nearcast.partition.bisect import CellSlice, everything, part_by_space, part_by_text
 from nearcast.partition.digest import Digest, add_hits, sums, thinned
 from nearcast.partition.grid import Grid
 from nearcast.partition.kdt import (
@@ -272,7 +272,7 @@ class Hybrid:
         side = self._sides(part)
         if side is not None:
             numbers = growing.numbers(2)
-            pair = zip(numbers, sides_of(d, part, side, 2), strict=True)
+            pair = zip(numbers, part_by_text(d, part, side), strict=True)
             by_text = node.by_text or self._for_good
             nodes = [self._node(number, each, by_text) for number, each in pair]
             leaves = [Leaf(number) for number in numbers]

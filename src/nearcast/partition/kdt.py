@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.arrays.types import Int32s
-from nearcast.partition.digest import TextUnits
 from nearcast.partition.grid import Grid
 from nearcast.partition.layout import Layout
+from nearcast.partition.text_map import TermUnits
 
 COLUMNS, ROWS = 0, 1
 
@@ -65,7 +65,7 @@ def whole(grid: Grid) -> Rect:
     return Rect(0, 0, grid.columns, grid.rows)
 
 
-def layout_of(tree: Tree, grid: Grid, units: TextUnits) -> Layout:
+def layout_of(tree: Tree, grid: Grid, units: TermUnits) -> Layout:
     """Write a tree down cell by cell."""
     layout = _painted(tree, whole(grid), units.size)
     kinds, inverse = np.unique(layout.owners, axis=0, return_inverse=True)

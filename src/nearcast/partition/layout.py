@@ -11,8 +11,8 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.partition.digest import BUCKETS, Digest, TextUnits, add_hits
-from nearcast.partition.plan import TextMap
+from nearcast.partition.digest import BUCKETS, Digest, add_hits
+from nearcast.partition.text_map import TermUnits, TextMap
 
 
 class Layout(NamedTuple):
@@ -22,10 +22,10 @@ class Layout(NamedTuple):
     owners: Int32s  # (kinds of cell, units)
 
 
-def cells_and_maps(layout: Layout, units: TextUnits) -> tuple[Int32s, list[TextMap]]:
+def cells_and_maps(layout: Layout, units: TermUnits) -> tuple[Int32s, list[TextMap]]:
     """Turn a layout into `cell_worker` and `maps` of a plan."""
-    heavy = len(units.heavy)
-    buckets = (units.heavy % np.uint64(BUCKETS)).astype(np.int64)
+    heavy = len(units.terms)
+    buckets = (units.terms % np.uint64(BUCKETS)).astype(np.int64)
     codes = np.empty(len(layout.owners), np.int32)
     maps: list[TextMap] = []
     for kind, owners in enumerate(layout.owners):
@@ -35,7 +35,7 @@ def cells_and_maps(layout: Layout, units: TextUnits) -> tuple[Int32s, list[TextM
         others = owners[heavy:]
         apart = np.flatnonzero(owners[:heavy] != others[buckets])
         codes[kind] = -1 - len(maps)
-        maps.append(TextMap(units.heavy[apart], owners[apart].copy(), others.copy()))
+        maps.append(TextMap(units.terms[apart], owners[apart].copy(), others.copy()))
     return codes[layout.cells].reshape(-1), maps
 
 

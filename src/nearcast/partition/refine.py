@@ -234,5 +234,5 @@ def _text_transfers(d: Digest, part: CellSlice, rest: float, taker: float) -> li
     units = part.units[np.array(chosen)]
     side = np.ones(d.units.size, np.int32)
     side[units] = 0
-    gives, keeps = side_loads(d, part, side, 2).tolist()
+    gives, keeps = side_loads(d, part, side).tolist()
     return [_Transfer(max(gives + taker, keeps + rest), units=units)]

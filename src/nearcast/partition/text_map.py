@@ -12,10 +12,8 @@ from nearcast.arrays.lists import starts_of
 from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition.tables import Terms, fill_workers, table_size
+from nearcast.partition.tables import Terms, fill_workers, places_in, table_size
 from nearcast.text.columns import hash_terms
-
-V = TypeVar("V", bound=np.generic)
 
 
 class TextMap(NamedTuple):
@@ -24,6 +22,31 @@ class TextMap(NamedTuple):
     terms: Terms
     workers: Int32s
     others: Int32s
+
+
+class TermUnits(NamedTuple):
+    """What is dealt out: terms that have an entry of their own, then buckets of all others."""
+
+    terms: Terms  # sorted by hash
+    rank: Int32s  # of each of them: its unit
+    buckets: int
+
+    @property
+    def size(self) -> int:
+        """How many units there are."""
+        return len(self.terms) + self.buckets
+
+    def of(self, terms: Terms) -> Int32s:
+        """Give the units of terms."""
+        bucket = len(self.terms) + (terms % np.uint64(self.buckets)).astype(np.int64)
+        if not len(self.terms):
+            return bucket.astype(np.int32)
+        place, known = places_in(self.terms, terms)
+        return np.where(known, self.rank[place], bucket).astype(np.int32)
+
+    def mapped(self, parts: Int32s) -> TextMap:
+        """Give the map that deals units out to parts."""
+        return TextMap(self.terms, parts[self.rank], parts[len(self.terms) :])
 
 
 class MapArrays(NamedTuple):

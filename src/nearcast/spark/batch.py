@@ -18,11 +18,24 @@ from nearcast.geo import Box
 from nearcast.geo.circles import circle_columns
 from nearcast.geo.region_columns import POLYGON
 from nearcast.spark.deciding import RETRACT
-from nearcast.spark.operations import PLAIN, ROUND, fixed_lists
 from nearcast.spark.shaped import hull
-from nearcast.text import EVERYTHING, Query, parse_bag, parse_query
+from nearcast.text import EVERYTHING, Analyser, Query, parse_bag, parse_query
 from nearcast.text.bulk import BulkQueries, read_queries
 from nearcast.text.columns import hash_texts, may_have_syntax
+
+
+def parsed_query(subscription: Subscription, analyser: Analyser) -> Query | None:
+    """Parse the query of a boolean subscription, or check that of a top-k one, and its filter."""
+    query, asked = subscription.query, subscription.filter
+    if subscription.top is None:
+        return EVERYTHING if query is None else parse_query(query, analyser)
+    parse_bag(query or "", analyser)
+    if asked is not None:
+        try:
+            parse_query(asked, analyser)
+        except QueryError as error:
+            raise error.of("filter") from None
+    return None
 
 
 class SubscriptionPlaces:
@@ -38,13 +51,6 @@ class SubscriptionPlaces:
             self.boxes[rows[whole]] = boxes[whole]
             self.circles[rows[~whole]] = np.nan
         self.plain = self.boxes[:, 0] <= self.boxes[:, 2]
-
-    def columns(self, rows: Int64s) -> dict[str, Any]:
-        """The place of plain rows, and whether they are round, as columns."""
-        circles = self.circles[rows]
-        kinds = np.where(np.isnan(circles[:, 0]), PLAIN, ROUND).astype(np.int8)
-        columns: dict[str, Any] = {"kind": kinds, "box": fixed_lists(self.boxes[rows])}
-        return columns | ({"circle": fixed_lists(circles)} if (kinds == ROUND).any() else {})
 
 
 class EventBatch:
@@ -121,17 +127,9 @@ class EventBatch:
                 checked.place(row, point, region if point is None else None)
 
     def _read(self, row: int, subscription: Subscription) -> None:
-        """Parse the query of a subscription, and its filter."""
-        query, analyser = subscription.query, self._settings.analyser
-        if subscription.top is None:
-            self.queries[row] = EVERYTHING if query is None else parse_query(query, analyser)
-            return
-        parse_bag(query or "", analyser)
-        if subscription.filter is not None:
-            try:
-                parse_query(subscription.filter, analyser)
-            except QueryError as error:
-                raise error.of("filter") from None
+        query = parsed_query(subscription, self._settings.analyser)
+        if query is not None:
+            self.queries[row] = query
 
     def _special(self) -> list[int]:
         """The rows of subscriptions that have to be parsed."""

@@ -54,6 +54,11 @@ class SimplePlaces(NamedTuple):
         kinds[self.polygon >= 0] = OTHER
         return kinds
 
+    def columns(self) -> dict[str, Any]:
+        """The kinds, boxes and circles as columns of the log."""
+        circles = fixed_lists(self.circles)
+        return {"kind": self.kinds, "box": fixed_lists(self.boxes), "circle": circles}
+
     def texts(self, wanted: Bools) -> pa.StringArray:
         """The wanted regions as JSON, and nulls for the others."""
         kinds = self.kinds

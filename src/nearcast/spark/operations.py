@@ -15,7 +15,7 @@ asked by a *change*; see `placing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,16 +217,25 @@ def unranked(log: pa.Table) -> pa.Table:
     return log.filter(pa.array(~ranked)) if ranked.any() else log
 
 
+def with_columns(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """A table with other values in some of its columns."""
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), values)
+    return table
+
+
 def completed(
     given: pa.Table | Mapping[str, Any], schema: pa.Schema = OPERATIONS, count: int | None = None
 ) -> pa.Table:
     """Give operations, or columns of `count` of them, those that they lack, and no others."""
-    table = isinstance(given, pa.Table)
-    names, size = (given.column_names, len(given)) if table else (given, count)
+    names: Collection[str] = given
+    if isinstance(given, pa.Table):
+        names, count = given.column_names, len(given)
     columns = [
         _as_arrow(given[field.name], field.type)
         if field.name in names
-        else pa.nulls(size, field.type)
+        else pa.nulls(count, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from nearcast.errors import StateError
 from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.io.paths import resolve
+from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import RefusedEvent, Sink
 
 _MARK = "_nearcast.json"
@@ -76,18 +76,12 @@ def keep(sink: Sink | None, step: int, refused: Iterable[RefusedEvent]) -> None:
 
 def claim(folder: str, state_id: str) -> None:
     """Refuse a folder that another pipeline writes to: its steps would be taken for ours."""
-    files, root = resolve(folder)
-    files.create_dir(root, recursive=True)
-    path = f"{root}/{_MARK}"
-    try:
-        with files.open_input_stream(path) as stream:
-            owner = json.loads(stream.read()).get("state")
-    except FileNotFoundError:
-        fresh = f"{root}/.{_MARK}"
-        with files.open_output_stream(fresh) as stream:
-            stream.write(json.dumps({"state": state_id}).encode())
-        files.move(fresh, path)
+    files = Files(folder)
+    if not files.exists(_MARK):
+        files.write(_MARK, json.dumps({"state": state_id}).encode())
         return
+    try:
+        owner = json.loads(files.read(_MARK)).get("state")
     except ValueError:
         owner = None
     if owner != state_id:

@@ -184,7 +184,7 @@ def _definitions(batch: EventBatch, begins: Any, settings: Settings) -> pa.Table
     queries = checked.queries.take(where)
     terms = hash_lists(*hash_texts(queries, settings.analyser, secret))
     columns = {"row": plain, "id": checked.ids.take(where), "query": queries, "terms": terms}
-    parts = [_table(columns | batch.places.columns(plain), DEFINED)]
+    parts = [_table(columns | _places(batch, plain).columns(), DEFINED)]
     if batch.read is not None:
         where = pa.array(batch.bulk)
         asked = checked.ids.take(where), checked.queries.take(where)

@@ -27,7 +27,7 @@ from nearcast.events.log import decode_json
 from nearcast.events.reader import RANGE, Codes
 from nearcast.geo import region_from_json
 from nearcast.spark.batch import EventBatch
-from nearcast.spark.deciding import FINE, NO_OWNER, NOTHING, Records
+from nearcast.spark.deciding import FINE, NO_OWNER, NOTHING, REFUSED, Records, error_of
 from nearcast.spark.definitions import Definitions
 from nearcast.spark.entries import with_times
 from nearcast.spark.ledger import Ledger
@@ -42,14 +42,22 @@ from nearcast.spark.operations import (
     BegunSubscriptions,
     completed,
     numbers_in,
+    with_columns,
 )
 from nearcast.spark.packed import StepEvents
 from nearcast.spark.reading import lasting_messages, pack_events, texts_of
-from nearcast.spark.refusals import Refusal, refusals_in
 from nearcast.spark.topk.reading import shifted_log, subscription_of, subscriptions_log
 
 Source = Callable[[Int64s], pa.Table]
 """Gives some events as they were read: for the few of which more is needed than readers pack."""
+
+
+@dataclass
+class Refusal:
+    """An event that has no effect, and why."""
+
+    row: int
+    error: str
 
 
 @dataclass
@@ -130,7 +138,7 @@ class Registrar:
         kinds, seq, before = events.kinds, events.seq, self.ledger.first
         self._written = self.known.pieces
         rows, due = self.ledger.decide(kinds, events.ids, seq, events.at, events.ttl, events.flawed)
-        refusals = refusals_in(rows, events)
+        refusals = _refusals(rows, events)
         log = self._log(events, rows, due, source)
         begun = np.flatnonzero((rows["begins"] != NO_OWNER) & ~rows["ranked"])
         changes = BegunSubscriptions(
@@ -205,9 +213,7 @@ class Registrar:
     def _moves_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
         """A subscription that moves begins again elsewhere; its query is not parsed again."""
         known = self._moving(rows["begins"][some], rows["ends"][some])
-        for name, column in _decided(rows, some).items():
-            known = _with(known, name, column)
-        return moved_log(known, places)
+        return moved_log(with_columns(known, _decided(rows, some)), places)
 
     def _shifts_log(self, rows: Records, some: Int64s, places: pa.Table) -> list[pa.Table]:
         """Top-k subscriptions that move to a point, or to a region, or both."""
@@ -283,8 +289,27 @@ def _messages_of(kind: int, rows: Records, some: Int64s, known: pa.Table) -> pa.
     return completed(columns | {"at": times, "end": rows["until"][some]}, LOG, len(some))
 
 
-def _with(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    if at < 0:
-        return table.append_column(name, column)
-    return table.set_column(at, table.schema.field(at), column)
+def _refusals(rows: Records, events: StepEvents) -> list[Refusal]:
+    """Say which rows have no effect, and why."""
+    bad = np.flatnonzero(rows["verdict"] != FINE)
+    if not len(bad):
+        return []
+    errors = _texts(*events.table("errors"), "error", rows["verdict"] == REFUSED)
+    others = (rows["verdict"] != FINE) & (rows["verdict"] != REFUSED)
+    ids: dict[int, str] = {}
+    for name in ("named", "begun"):
+        ids |= _texts(*events.table(name), "id", others)
+    return [
+        Refusal(row, errors[row] if row in errors else str(error_of(rows[row], ids.get(row, ""))))
+        for row in bad.tolist()
+    ]
+
+
+def _texts(
+    table: pa.Table, where: Int64s, name: str, wanted: npt.NDArray[np.bool_]
+) -> dict[int, str]:
+    """The texts of a column, by row, of wanted rows."""
+    some = wanted[where]
+    return dict(
+        zip(where[some].tolist(), table[name].filter(pa.array(some)).to_pylist(), strict=True)
+    )

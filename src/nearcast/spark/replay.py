@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
-from nearcast.events import LateBody, Record, Subscribe, Subscription, Update
+from nearcast.events import LateBody, Record, Subscribe, Update
 from nearcast.events.bodies import NOTHING, Include
 from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.spark.batch import parsed_query
 from nearcast.spark.driver.dskype import ranking_for
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
@@ -32,7 +33,6 @@ from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.topk.registry import ranker_for
 from nearcast.spark.workers.node import NodeCache
 from nearcast.spark.workers.task import TaskRunner
-from nearcast.text import Analyser, parse_bag, parse_query
 
 STEP_RECORDS = 1 << 16
 """Records that are held in memory and matched together."""
@@ -158,20 +158,8 @@ class _StepResults:
             return record.error or StateError(error)
         if isinstance(event, Subscribe):
             try:
-                _parse(event.subscription, self._analyser)
+                parsed_query(event.subscription, self._analyser)
             except QueryError as problem:
                 if str(problem) == error:
                     return problem  # it marks the place of the error with a caret
         return StateError(error)
-
-
-def _parse(subscription: Subscription, analyser: Analyser) -> None:
-    """Parse the query of a subscription, and its filter."""
-    if subscription.query is not None:
-        parse = parse_query if subscription.top is None else parse_bag
-        parse(subscription.query, analyser)
-    if subscription.filter is not None:
-        try:
-            parse_query(subscription.filter, analyser)
-        except QueryError as error:
-            raise error.of("filter") from None

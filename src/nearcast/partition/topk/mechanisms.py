@@ -29,13 +29,13 @@ from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.tables import Terms
-from nearcast.partition.text_map import TextMap
+from nearcast.partition.text_map import TermUnits, TextMap
 from nearcast.partition.topk import kernels
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import TopkQueries, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
 from nearcast.partition.topk.term_affinity import deal_by_affinity, units_for
-from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, deal, units_of
+from nearcast.partition.topk.words import BUCKETS, UnitLists, deal, units_of
 
 Levels: TypeAlias = tuple[int, int]
 

@@ -20,7 +20,8 @@ import numpy as np
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.tables import Terms
-from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, units_of
+from nearcast.partition.text_map import TermUnits
+from nearcast.partition.topk.words import BUCKETS, UnitLists, units_of
 
 _PASSES = 8
 _MESSAGE = 600.0  # postings: what a worker could read while it handles a message

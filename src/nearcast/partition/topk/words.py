@@ -19,35 +19,10 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.partition.tables import Terms, places_in
-from nearcast.partition.text_map import TextMap
+from nearcast.partition.tables import Terms
+from nearcast.partition.text_map import TermUnits
 
 BUCKETS = 1024
-
-
-class TermUnits(NamedTuple):
-    """What is dealt out: frequent terms, the most frequent first, then buckets of all others."""
-
-    terms: Terms  # sorted by hash
-    rank: Int32s  # of each of them in the order of frequency
-    buckets: int
-
-    @property
-    def size(self) -> int:
-        """How many units there are."""
-        return len(self.terms) + self.buckets
-
-    def of(self, terms: Terms) -> Int32s:
-        """Give the units of terms."""
-        bucket = len(self.terms) + (terms % np.uint64(self.buckets)).astype(np.int64)
-        if not len(self.terms):
-            return bucket.astype(np.int32)
-        place, known = places_in(self.terms, terms)
-        return np.where(known, self.rank[place], bucket).astype(np.int32)
-
-    def mapped(self, parts: Int32s) -> TextMap:
-        """Give the map that deals units out to parts."""
-        return TextMap(self.terms, parts[self.rank], parts[len(self.terms) :])
 
 
 class UnitLists(NamedTuple):

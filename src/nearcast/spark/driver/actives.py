@@ -8,7 +8,15 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.spark.entries import with_everyone
-from nearcast.spark.operations import LASTING, LOG, WITHDRAWN, hash_lists, lists_in, of_kind
+from nearcast.spark.operations import (
+    LASTING,
+    LOG,
+    WITHDRAWN,
+    hash_lists,
+    lists_in,
+    of_kind,
+    with_columns,
+)
 from nearcast.text.columns import HashedTexts
 
 _MOST_PIECES = 64
@@ -79,5 +87,4 @@ class Actives:
 def _with_everyone(lasting: pa.Table) -> pa.Table:
     """Give messages of an earlier release the term that every message has."""
     terms = hash_lists(*with_everyone(HashedTexts(*lists_in(lasting["terms"]))))
-    place = lasting.schema.get_field_index("terms")
-    return lasting.set_column(place, "terms", terms)
+    return with_columns(lasting, {"terms": terms})

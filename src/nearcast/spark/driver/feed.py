@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from nearcast.arrays.types import Floats, Int64s
+from nearcast.arrays.types import Floats
 from nearcast.spark.driver.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.io.paths import is_local, local_path
 from nearcast.spark.readers.landing import land_file, land_rows, number_rows
@@ -68,7 +68,7 @@ class BatchFeed:
                 land_file(path, target)
         else:
             numbers = session.range(0, len(pairs), 1, len(pairs))
-            numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
+            numbers.mapInArrow(_job(land_file, pairs), _LANDED).collect()
         return targets
 
     def take_rows(self, rows: DataFrame, batch: int) -> None:
@@ -111,7 +111,7 @@ class BatchFeed:
         edges = np.cumsum([0, *map(len, times)]).tolist()
         numbers = [seq[start:stop] for start, stop in pairwise(edges)]
         targets = [path.replace(_PARQUET, f"-numbered{_PARQUET}") for path in paths]
-        job = _row_numberer(list(zip(paths, targets, numbers, strict=True)))
+        job = _job(number_rows, list(zip(paths, targets, numbers, strict=True)))
         session.range(0, len(paths), 1, len(paths)).mapInArrow(job, _LANDED).collect()
         return targets
 
@@ -175,13 +175,14 @@ def _steps(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
         yield some
 
 
-def _file_lander(pairs: list[tuple[str, str]]) -> Any:
+def _job(do: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> Any:
+    """Make the calls whose numbers are in a partition; each writes the file that comes second."""
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                path, target = pairs[number]
-                land_file(path, target)
-                yield pa.RecordBatch.from_pydict({"path": [target]})
+                do(*calls[number])
+                yield pa.RecordBatch.from_pydict({"path": [calls[number][1]]})
 
     return run
 
@@ -194,16 +195,5 @@ def _row_lander(folder: str, numbered: bool) -> Any:
         times = land_rows(batches, target, numbered=numbered)
         if len(times):
             yield pa.RecordBatch.from_pydict({"path": [target], "times": [times.tobytes()]})
-
-    return run
-
-
-def _row_numberer(files: list[tuple[str, str, Int64s]]) -> Any:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                path, target, seq = files[number]
-                number_rows(path, target, seq)
-                yield pa.RecordBatch.from_pydict({"path": [target]})
 
     return run

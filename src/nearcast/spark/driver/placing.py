@@ -45,6 +45,7 @@ from nearcast.spark.operations import (
     fixed_lists,
     lists_in,
     of_kind,
+    with_columns,
 )
 from nearcast.spark.shaped import shaped_in, spread_lists
 from nearcast.spark.workers.messages import shard_messages
@@ -177,11 +178,8 @@ def past_messages(log: pa.Table, active: Callable[[Int64s], pa.Table]) -> pa.Tab
     known = pa.concat_tables([lasting, active(old[before])])
     order = np.argsort(known["seq"].to_numpy(), kind="stable")
     place = order[np.searchsorted(known["seq"].to_numpy()[order], old)]
-    past = known.take(pa.array(place))
-    for name, column in (
-        ("kind", pa.array(np.full(len(past), PAST, np.int8))), ("seq", withdrawn["seq"]),
-    ):  # fmt: skip
-        past = past.set_column(past.schema.get_field_index(name), name, column)
+    kinds = pa.array(np.full(len(old), PAST, np.int8))
+    past = with_columns(known.take(pa.array(place)), {"kind": kinds, "seq": withdrawn["seq"]})
     return past.combine_chunks()
 
 
@@ -233,9 +231,8 @@ def _asked(
     needed = np.concatenate([needed, joined(before[change[replacing]], worker[replacing])])
     guests = split_pairs(np.setdiff1d(needed, real))
     never = pa.array(np.full(len(versions), NEVER, np.int64))
-    place = versions.schema.get_field_index("seq")
     return [
-        dealt(versions.set_column(place, "seq", never), guests, workers),
+        dealt(with_columns(versions, {"seq": never}), guests, workers),
         dealt(_questions(changes), (change, worker), workers),
     ]
 

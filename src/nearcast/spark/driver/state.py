@@ -70,10 +70,6 @@ class Commit:
     oldest: int | None = None  # the number of the oldest in the window; None if it was not noted
     uneven: bool = False  # messages may leave the window other than as the oldest
 
-    def to_json(self) -> bytes:
-        """As bytes."""
-        return seal(self.__dict__)
-
 
 @dataclass
 class Pending:
@@ -151,7 +147,7 @@ class PipelineState:
 
     def write_commit(self, commit: Commit) -> None:
         """Say that a step is done."""
-        self.files.write(f"commits/{commit.step:09}.json", commit.to_json())
+        self.files.write(f"commits/{commit.step:09}.json", seal(commit.__dict__))
 
     def write_pending(self, pending: Pending) -> None:
         """Say which events a step has, before anything is done for it."""

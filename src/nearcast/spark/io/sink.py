@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class Sink:
     output: str
     renames: bool | None = None
 
+    @cached_property
     def _place(self) -> tuple[Any, str]:
         files, root = resolve(self.output)
         return files, root.rstrip("/")
@@ -71,7 +73,7 @@ class Sink:
         return self._open(batch, slice_, attempt, _PARQUET)
 
     def _open(self, batch: int, slice_: int, attempt: int, kind: str) -> tuple[str, Any]:
-        files, root = self._place()
+        files, root = self._place
         folder = f"{root}/{_STAGING}/{batch}"
         files.create_dir(folder, recursive=True)
         name = _staged_name(attempt, slice_, kind)
@@ -81,18 +83,17 @@ class Sink:
 
     def committed(self, batch: int) -> bool:
         """Whether a batch is there."""
-        files, root = self._place()
-        mark = self._final(root, batch) if self._renames(files) else self._mark(root, batch)
-        return _exists(files, mark)
+        final = self._final(batch)
+        return _exists(self._place[0], final if self._renames else f"{final}/{_MARK}")
 
     def commit(self, batch: int, names: Iterable[str]) -> bool:
         """Make exactly these files of the staging folder the batch; False if it was there before.
 
         A batch without files is an empty folder.
         """
-        files, root = self._place()
+        files, root = self._place
         if self.committed(batch):
-            self._clear(files, root, batch)
+            self.discard(batch)
             return False
         staged = f"{root}/{_STAGING}/{batch}"
         chosen = {f"{staged}/{name}": _final_name(name) for name in names}
@@ -101,11 +102,11 @@ class Sink:
         for path in chosen:
             if not _exists(files, path):
                 raise SourceError(f"{path}: is missing; a task said that it had written it")
-        if self._renames(files):
-            self._rename(files, root, batch, chosen)
+        if self._renames:
+            self._rename(batch, chosen)
         else:
-            self._move_each(files, root, batch, chosen)
-        self._clear(files, root, batch)
+            self._move_each(batch, chosen)
+        self.discard(batch)
         return True
 
     def staged(self, batch: int, name: str) -> str:
@@ -113,12 +114,17 @@ class Sink:
         return f"{self.output.rstrip('/')}/{_STAGING}/{batch}/{name}"
 
     def discard(self, batch: int) -> None:
-        """Remove what was staged for this batch and those before it, without committing it."""
-        self._clear(*self._place(), batch)
+        """Remove what is staged for this batch and those before it."""
+        files, root = self._place
+        selector = fs.FileSelector(f"{root}/{_STAGING}", allow_not_found=True)
+        for info in files.get_file_info(selector):
+            number = info.base_name.partition(".")[0]
+            if number.isdigit() and int(number) <= batch:
+                _remove(files, info.path)
 
     def batches(self) -> list[int]:
         """Give the numbers of the batches that are there, in order."""
-        files, root = self._place()
+        files, root = self._place
         selector = fs.FileSelector(root, allow_not_found=True)
         found = [
             int(number)
@@ -126,18 +132,17 @@ class Sink:
             if info.base_name.startswith("batch=")
             and (number := info.base_name.removeprefix("batch=")).isdigit()
         ]
-        return sorted(batch for batch in found if self._renames(files) or self.committed(batch))
+        return sorted(batch for batch in found if self._renames or self.committed(batch))
 
-    def _renames(self, files: Any) -> bool:
-        return files.type_name in RENAMES if self.renames is None else self.renames
+    @cached_property
+    def _renames(self) -> bool:
+        return self._place[0].type_name in RENAMES if self.renames is None else self.renames
 
-    def _final(self, root: str, batch: int) -> str:
-        return f"{root}/batch={batch}"
+    def _final(self, batch: int) -> str:
+        return f"{self._place[1]}/batch={batch}"
 
-    def _mark(self, root: str, batch: int) -> str:
-        return f"{self._final(root, batch)}/{_MARK}"
-
-    def _rename(self, files: Any, root: str, batch: int, chosen: dict[str, str]) -> None:
+    def _rename(self, batch: int, chosen: dict[str, str]) -> None:
+        files, root = self._place
         ready = f"{root}/{_STAGING}/{batch}.ready"
         _remove(files, ready)
         files.create_dir(ready, recursive=True)
@@ -145,25 +150,17 @@ class Sink:
             _flush(files, path)
             files.move(path, f"{ready}/{name}")
         _flush(files, ready)
-        files.move(ready, self._final(root, batch))
+        files.move(ready, self._final(batch))
         _flush(files, root)
 
-    def _move_each(self, files: Any, root: str, batch: int, chosen: dict[str, str]) -> None:
-        final = self._final(root, batch)
+    def _move_each(self, batch: int, chosen: dict[str, str]) -> None:
+        files, final = self._place[0], self._final(batch)
         _remove(files, final)
         files.create_dir(final, recursive=True)
         for path, name in chosen.items():
             files.copy_file(path, f"{final}/{name}")
-        with files.open_output_stream(self._mark(root, batch)):
+        with files.open_output_stream(f"{final}/{_MARK}"):
             pass
-
-    def _clear(self, files: Any, root: str, batch: int) -> None:
-        """Remove what was staged for this batch and those before it."""
-        selector = fs.FileSelector(f"{root}/{_STAGING}", allow_not_found=True)
-        for info in files.get_file_info(selector):
-            number = info.base_name.partition(".")[0]
-            if number.isdigit() and int(number) <= batch:
-                _remove(files, info.path)
 
 
 def _staged_name(attempt: int, slice_: int, kind: str) -> str:

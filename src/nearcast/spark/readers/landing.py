@@ -67,7 +67,7 @@ def land_rows(batches: Iterable[pa.RecordBatch], target: str, *, numbered: bool)
         _write(target, [whole], _NUMBERED)
         return np.zeros(len(whole))
     whole = pa.concat_tables(
-        [NORMAL.empty_table(), *(table_of(_records(table, 0)) for table in tables)]
+        [NORMAL.empty_table(), *(table_of(_records(table)) for table in tables)]
     )
     at = whole["at"].to_numpy()
     known = np.maximum.accumulate(np.where(np.isnan(at), -1, np.arange(len(at))))
@@ -81,7 +81,7 @@ def _with_seq(table: pa.Table) -> pa.Table:
     seq = table[SEQ].combine_chunks().cast(pa.int64())
     if seq.null_count:
         raise SourceError("seq: null in a row; number every row, or leave the column out")
-    return table_of(_records(table, 0)).append_column(SEQ, seq)
+    return table_of(_records(table)).append_column(SEQ, seq)
 
 
 def number_rows(path: str, target: str, seq: Int64s) -> None:
@@ -91,11 +91,11 @@ def number_rows(path: str, target: str, seq: Int64s) -> None:
     _write(target, [table.append_column(SEQ, pa.array(seq))], _NUMBERED)
 
 
-def _records(table: pa.Table, first: int) -> Iterator[Record]:
+def _records(table: pa.Table) -> Iterator[Record]:
     errors = table["error"].to_pylist() if "error" in table.column_names else [None] * len(table)
     raws = table["raw"].to_pylist() if "raw" in table.column_names else [None] * len(table)
     rows = zip(table_rows(table), errors, raws, strict=True)
-    for position, (fields, error, raw) in enumerate(rows, first):
+    for position, (fields, error, raw) in enumerate(rows):
         given: Any = raw.encode() if raw is not None else fields
         if error is not None:
             yield Record(position, position + 1, given, None, NearcastError(error))

@@ -22,11 +22,9 @@ from nearcast.spark.topk.dskype.messages import (
     ReachedPairs,
     Refills,
     ShardOutcome,
-    WindowMessages,
     pack,
     unpack,
 )
-from nearcast.spark.topk.dskype.part import WindowPart
 from nearcast.spark.topk.dskype.requests import Operations, take_step
 from nearcast.spark.topk.reading import reach
 from nearcast.spark.topk.updates import named_updates, read_updates
@@ -128,26 +126,6 @@ class CachedBufferShard(BufferShard):
 def _joined(parts: list[ReachedPairs]) -> ReachedPairs:
     none = ReachedPairs(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0))
     return ReachedPairs(*map(np.concatenate, zip(none, *parts, strict=True)))
-
-
-class PartStep(NamedTuple):
-    """The messages of a step for one part, and the oldest message that is still needed."""
-
-    messages: WindowMessages
-    first: int
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes it takes to apply."""
-        return 8 * int(self.messages.terms.hashes.nbytes)
-
-
-class CachedWindowPart(WindowPart):
-    """A part of the window on its node."""
-
-    def apply(self, step: PartStep) -> None:
-        """Add the messages of a step."""
-        self.take(step.messages, step.first)
 
 
 class IdsStep(NamedTuple):

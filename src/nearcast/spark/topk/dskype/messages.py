@@ -52,7 +52,7 @@ class DskypeWork(RankedWork):
 
 
 class WindowMessages(NamedTuple):
-    """Messages of the window, oldest first."""
+    """Messages of the window, oldest first; finders are sent those that they must match."""
 
     numbers: Int64s
     points: Floats
@@ -131,12 +131,6 @@ class Refills(NamedTuple):
         )
 
 
-class MessagesToFind(NamedTuple):
-    """From distribution to a finder."""
-
-    messages: WindowMessages
-
-
 class PairsFound(NamedTuple):
     """From a finder to a buffer shard."""
 
@@ -189,7 +183,7 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Terms, RankedSubscriptions, WindowMessages, ReachedPairs, Refills, Replies, Requests,
-        MessagesToFind, PairsFound, RequestsMade, RequestsAnswered, StateLost, ShardOutcome,
+        PairsFound, RequestsMade, RequestsAnswered, StateLost, ShardOutcome,
         FreshBuffers,
     )
 }  # fmt: skip

@@ -7,6 +7,8 @@ another and, for a subscription that stays, enough for a fresh buffer.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from nearcast.arrays.column import Column
@@ -19,6 +21,18 @@ from nearcast.spark.topk.dskype.terms import squares
 from nearcast.topk.kernels.layout import CLASSES, FIRST, NEXT, SUB, TopkState
 
 _ROOM = 1 << 12
+
+
+class PartStep(NamedTuple):
+    """The messages of a step for one part, and the oldest message that is still needed."""
+
+    messages: WindowMessages
+    first: int
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes to apply."""
+        return 8 * int(self.messages.terms.hashes.nbytes)
 
 
 class WindowPart(CoreHolder):
@@ -46,10 +60,10 @@ class WindowPart(CoreHolder):
         own: np.ndarray = (numbers - part + parts - 1) // parts - base
         return own
 
-    def take(self, messages: WindowMessages, first: int) -> None:
-        """Add the messages that belong to this part, and remove those before `first`."""
+    def apply(self, step: PartStep) -> None:
+        """Add the messages that belong to this part, and remove those that are not needed."""
         self._rebase()
-        until = int(self._own(np.array([first]))[0])
+        messages, until = step.messages, int(self._own(np.array([step.first]))[0])
         _answer.leave_until(self.core.state, min(until, int(self.core.state.scalars[NEXT])))
         self.numbers.sweep(self.core.unused_terms)
         part, parts, base = self._place.array.tolist()

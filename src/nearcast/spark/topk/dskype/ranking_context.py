@@ -18,10 +18,8 @@ from nearcast.spark.topk.dskype.holders import (
     CachedBufferShard,
     CachedFinder,
     CachedMessageIds,
-    CachedWindowPart,
     FinderChanges,
     IdsStep,
-    PartStep,
 )
 from nearcast.spark.topk.dskype.messages import (
     DskypeWork,
@@ -32,6 +30,7 @@ from nearcast.spark.topk.dskype.messages import (
     pack,
     unpack,
 )
+from nearcast.spark.topk.dskype.part import PartStep, WindowPart
 from nearcast.spark.topk.dskype.reading import StepReader
 from nearcast.spark.topk.window import read_messages, window_messages
 from nearcast.spark.workers.node import LogStep as Mark
@@ -147,13 +146,13 @@ class RankingContext:
             CachedBufferShard, recipe, lambda _: step(refills(self.ranked.left))
         )
 
-    def part(self) -> CachedWindowPart:
+    def part(self) -> WindowPart:
         """The part of the window of this task, including this step."""
         ranked, part, parts = self.ranked, self.task, self.workers
 
-        def start(empty: CachedWindowPart) -> int:
+        def start(empty: WindowPart) -> int:
             empty.assign(part, parts, ranked.first)
-            empty.take(self.step.part_of_window(part, parts), ranked.first)
+            empty.apply(PartStep(self.step.part_of_window(part, parts), ranked.first))
             return len(ranked.steps) - 1
 
         def change(mark: Mark) -> PartStep:
@@ -162,7 +161,7 @@ class RankingContext:
             return PartStep(messages, self._oldest(mark))
 
         recipe = Recipe(self.files, f"part-{part:05}-of-{parts}", None, ranked.steps, start)
-        return self._node.cache.get(partial(CachedWindowPart, space=self._space), recipe, change)
+        return self._node.cache.get(partial(WindowPart, space=self._space), recipe, change)
 
     def _oldest(self, mark: Mark) -> int:
         """The oldest message that is needed after a step; before the last step, all are."""

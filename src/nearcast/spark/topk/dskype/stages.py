@@ -27,7 +27,6 @@ from nearcast.spark.topk.dskype.aggregation import aggregate
 from nearcast.spark.topk.dskype.holders import BufferStep
 from nearcast.spark.topk.dskype.messages import (
     FreshBuffers,
-    MessagesToFind,
     NodeStateLost,
     PairsFound,
     ReachedPairs,
@@ -36,6 +35,7 @@ from nearcast.spark.topk.dskype.messages import (
     RequestsMade,
     ShardOutcome,
     StateLost,
+    WindowMessages,
     pack,
     received,
 )
@@ -85,7 +85,7 @@ def _distribute(context: RankingContext, packets: Iterator[bytes]) -> Packets:
     messages = context.step.messages(some)
     for finder, which in enumerate(assign_messages(context.spread, messages)):
         if len(which) or task == 0:  # every finder must run, even without messages
-            yield finder, pack(MessagesToFind(messages.of(which)))
+            yield finder, pack(messages.of(which))
 
 
 @_task
@@ -96,9 +96,9 @@ def _find(context: RankingContext, packets: Iterator[bytes]) -> Packets:
     messages = pairs_found = 0
     found: list[list[ReachedPairs]] = [[] for _ in range(context.workers)]
     for packet in packets:
-        (incoming,) = received(iter([packet]), MessagesToFind)
-        pairs = finder.find(incoming.messages)
-        messages += len(incoming.messages.numbers)
+        (incoming,) = received(iter([packet]), WindowMessages)
+        pairs = finder.find(incoming)
+        messages += len(incoming.numbers)
         pairs_found += len(pairs.owners)
         for shard, part in enumerate(finder.by_shard(pairs, context.workers)):
             found[shard].append(part)
