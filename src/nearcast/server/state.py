@@ -114,6 +114,10 @@ class ServerState:
             if isinstance(event, Unsubscribe) and outcome.error is None:
                 self.dispatcher.end(tenant, event.id)
 
+    def may_be_behind(self) -> bool:
+        """Whether the logs may be copies that do not have yet what was heard elsewhere."""
+        return not (self.role.is_primary and self.role.is_checked)
+
     def delivered(self, updates: int) -> None:
         """Count updates that came from a pipeline."""
         self.metrics.updates.inc(updates)
