@@ -41,7 +41,7 @@ def every_kind() -> list[Act]:
         lambda e: e.publish("m1", "a c", (0.5, 0.5), at=4.0, ttl=900.0),
         lambda e: e.retract("m3"),
         lambda e: e.publish("m4", "a b", point, at=8.0),
-        lambda e: e.webhooks.reach({"s0": 2}),
+        lambda e: e.webhooks.reach([(_HOOK, 2)]),
         lambda e: e.webhooks.give_up(_HOOK, 3, b"{}", "answered 503", 5.0),
         lambda e: e.subscribe("s0", "c", AREA),
         term,

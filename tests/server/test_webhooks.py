@@ -1,6 +1,7 @@
 """Webhooks: signed, in order, tried again, given up, replayed, and never sent inside."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from standardwebhooks.webhooks import Webhook
 
 from nearcast.server.addresses import ForbiddenAddress, check_url, is_public
 from nearcast.server.webhook_posts import WebhookPosts
+from nearcast.store.webhooks import Webhook as StoredWebhook
+from nearcast.store.webhooks import webhooks_in_memory
 from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 from webhook_receiver import Receiver, receiving
@@ -112,6 +115,41 @@ def test_after_a_restart_it_goes_on_where_it_was(tmp_path: Path) -> None:
             server.post("/v1/messages", SALE | {"id": "m3"})
             bodies = receiver.wait_for(3)
             assert [body["data"]["message"] for body in bodies] == ["m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_webhook_goes_with_a_subscription_that_ends_by_itself(kept: bool, tmp_path: Path) -> None:
+    """Who takes its id next is not reported to the old address."""
+    now = [1e9]
+    data = tmp_path if kept else None
+    with receiving() as receiver, serving(data, clock=lambda: now[0], **OPTIONS) as server:
+        server.http.put("/v1/subscriptions/s2", json=IPAD)
+        server.http.put(HOOK.replace("s1", "s2"), json={"url": receiver.url})
+        server.http.put("/v1/subscriptions/s1", json=IPAD | {"ttl": 10})
+        assert server.http.put(HOOK, json={"url": receiver.url}).status_code == 200
+        now[0] += 20
+        assert server.http.put("/v1/subscriptions/s1", json=IPAD).status_code == 201
+        assert server.http.get(HOOK).status_code == 404
+        assert list(server.state.dispatcher._tasks) == [("default", "s2")]
+        for number in range(3):
+            server.post("/v1/messages", SALE | {"id": f"m{number}"})
+        got = receiver.wait_for(3)
+        assert {each["data"]["subscription"] for each in got} == {"s2"}
+
+
+def test_a_replaced_webhook_moves_the_place_of_no_other() -> None:
+    """What it delivered is written late: the one that took its place begins where it was told."""
+    hooks = webhooks_in_memory()
+    old, new = (StoredWebhook("s1", f"http://{name}.example", name, 0) for name in ("old", "new"))
+    hooks.put(old)
+    hooks.reach([(old, 3)])
+    assert hooks.find("s1") == replace(old, place=3)
+    hooks.put(new)
+    hooks.reach([(old, 7)])
+    hooks.give_up(old, 8, b"{}", "no answer", 0.0)
+    assert hooks.find("s1") == new
+    hooks.give_up(new, 2, b"{}", "no answer", 0.0)
+    assert hooks.find("s1") == replace(new, place=2)
 
 
 def test_a_webhook_goes_with_its_subscription() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from boolean_logs import scanned
 from nearcast.arrays.slots import FIXED, as_secret
+from nearcast.spark.driver import state as state_module
 from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.reading import hash_ids
 from nearcast.spark.workers.ranked_work import buckets_of
@@ -66,8 +68,11 @@ def test_crafted_terms_are_confused_by_the_plain_hash_only(
     assert found["old"] > expected
 
 
-def test_a_pipeline_keeps_the_secret_that_no_other_has(tmp_path: Path) -> None:
+def test_a_pipeline_keeps_the_secret_that_no_other_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also when it is opened again and again, and its logs are compacted meanwhile."""
+    monkeypatch.setattr(state_module, "urandom", os.urandom)
     log, secrets = churn(90), []
     for name in ("one", "two"):
         small = Small(tmp_path / name)

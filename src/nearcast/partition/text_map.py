@@ -15,6 +15,8 @@ from nearcast.errors import InvalidValue
 from nearcast.partition.tables import Terms, fill_workers, places_in, table_size
 from nearcast.text.columns import hash_terms
 
+V = TypeVar("V", bound=np.generic)
+
 
 class TextMap(NamedTuple):
     """How text is split: each of `terms` has a worker; any other term t goes to `others[t % n]`."""

@@ -40,7 +40,10 @@ MOST_WAITING = 10_000
 
 @dataclass(slots=True)
 class CommittedBatch:
-    """Events that were applied together, with the outcome and the time of each."""
+    """Events that were applied together, with the outcome and the time of each.
+
+    `unhooked` are subscriptions that ended, and their webhooks with them.
+    """
 
     events: Sequence[Event]
     outcomes: Sequence[EventOutcome]
@@ -48,6 +51,7 @@ class CommittedBatch:
     last: int
     seq: int
     seconds: float
+    unhooked: Sequence[str] = ()
 
     def accepted(self) -> list[Event]:
         """The events that were not refused."""
@@ -389,6 +393,7 @@ class EngineThread:
             )
         except Exception as error:
             self.failed = True
+            self._engine.webhooks.take_ended()
             self.commits.lose(self._engine.lineage)
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
@@ -406,7 +411,8 @@ class EngineThread:
         took: float,
     ) -> CommittedBatch:
         times = _times(events, outcomes, before)
-        return CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
+        ended = self._engine.webhooks.take_ended()
+        return CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took, ended)
 
     def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch, origin: object) -> None:
         try:

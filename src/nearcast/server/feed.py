@@ -20,7 +20,8 @@ class UpdateFeed:
     """The updates of some subscriptions after an id, encoded, in the order of their ids.
 
     A listener whose queue overflows goes on from the log. A gap stands for updates that the log
-    no longer has.
+    no longer has, or that a server did not have when it was promoted. A standby that is behind the
+    listener has nothing for it until it has caught up.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class UpdateFeed:
         self.listener = hub.join(subscriptions, encode)
         self.listener.lost = after is not None
         self._live = after is None  # whether it has been up to date
+        self._ahead = False  # of a log that may only be behind
         self._last_sent = monotonic()
 
     def close(self) -> None:
@@ -51,6 +53,11 @@ class UpdateFeed:
         """Wait for updates: an empty list after `keep_alive_s` without any, None at the end."""
         listener = self.listener
         while not listener.closed:
+            if self._ahead and not self._hub.observer.may_be_behind():
+                self._ahead = False
+                if self.place > self._hub.copied:
+                    listener.lost, self._live = True, False
+                    return self._sent([self._missing(self._hub.copied)])
             if listener.lost:
                 found = await self._catch_up()
                 if found:
@@ -76,14 +83,14 @@ class UpdateFeed:
         """Read a page of the log; at its end, go on with the queue."""
         hub, listener = self._hub, self.listener
         log = hub.log
-        if hub.last < self.place <= log.last:  # the other server of the pair has delivered it
-            listener.start_over()  # from its own log, and it is not confirmed here yet
-            self._live = True
-            return []
-        if self.place > hub.last:  # the log was restored from a backup that has fewer updates
-            gap = self._gap(hub.last + 1, self.place, hub.last)
-            self.place = hub.last
-            return [(self.place, gap)]
+        if self.place > hub.last:
+            # The other server of the pair delivered it: it is not confirmed here yet, or not copied.
+            self._ahead = self.place > log.last and hub.observer.may_be_behind()
+            if self._ahead or self.place <= log.last:
+                listener.start_over()
+                self._live = True
+                return []
+            return [self._missing(hub.last)]  # as after a restore of fewer updates
         if self._live:
             hub.observer.overflowed()
         self._live = False
@@ -103,6 +110,12 @@ class UpdateFeed:
         else:
             self._live = True
         return [(entry.id, listener.encode(entry)) for entry in entries]
+
+    def _missing(self, last: int) -> Piece:
+        """The gap after the last id that there is, from which the listener goes on."""
+        gap = self._gap(last + 1, self.place, last)
+        self.place = last
+        return last, gap
 
 
 def read_some(

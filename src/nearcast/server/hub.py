@@ -79,6 +79,10 @@ class UpdateListener:
 class ListenerObserver(Protocol):
     """Records how listeners keep up."""
 
+    def may_be_behind(self) -> bool:
+        """Whether the log may be a copy that does not have yet what was heard elsewhere."""
+        ...
+
     def lagged(self, seconds: float) -> None:
         """Record the time from the commit of an update to its delivery."""
         ...
@@ -95,6 +99,7 @@ class Hub:
         self.log = log
         self.observer = observer
         self.last = log.last  # every update up to this id has been offered
+        self.copied = log.last  # up to this id they came from the other server of a pair
         self._most_bytes = most_bytes
         self._all: dict[UpdateListener, None] = {}
         self._everything: dict[UpdateListener, None] = {}
@@ -149,6 +154,8 @@ class Hub:
         if self._all and batch.last > self.last:
             self._offer(batch.entries())
         self.last = max(self.last, batch.last)
+        if self.observer.may_be_behind():
+            self.copied = self.last
 
     def _offer(self, entries: Iterable[Entry]) -> None:
         everything, by_subscription = self._everything, self._by_subscription

@@ -15,7 +15,6 @@ import structlog
 from starlette.requests import HTTPConnection
 
 from nearcast.errors import DamagedStoreError, NearcastError, StateError
-from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
 from nearcast.server.archive.writer import ArchiveWriter
 from nearcast.server.audit import AuditLog
@@ -110,9 +109,12 @@ class ServerState:
         """Count a batch, and end deliveries for subscriptions that it ended."""
         self.metrics.committed(batch)
         self.on_committed(batch)
-        for event, outcome in zip(batch.events, batch.outcomes, strict=True):
-            if isinstance(event, Unsubscribe) and outcome.error is None:
-                self.dispatcher.end(tenant, event.id)
+        for subscription in batch.unhooked:
+            self.dispatcher.end(tenant, subscription)
+
+    def may_be_behind(self) -> bool:
+        """Whether the logs may be copies that do not have yet what was heard elsewhere."""
+        return not (self.role.is_primary and self.role.is_checked)
 
     def delivered(self, updates: int) -> None:
         """Count updates that came from a pipeline."""

@@ -108,6 +108,8 @@ async def _lines(
     log, last, seq = context.tenant.hub.log, context.tenant.hub.last, context.tenant.seq
     names = None if subscriptions is None else frozenset(subscriptions)
     entries, complete, first = await asyncio.to_thread(read_some, log, after, last, most, names)
+    if context.state.may_be_behind():
+        complete = max(complete, after)  # which was heard at the other server of the pair
     headers = {
         "Nearcast-First": str(first),  # the first update that is still kept
         "Nearcast-Next": str(complete),  # go on after this one

@@ -88,7 +88,8 @@ class WebhookDispatcher:
             resolve=resolve,
         )
         self._slots = WebhookSlots()
-        self._places: dict[Tenant, dict[str, int]] = {}  # delivered, and not written yet
+        # By subscription: its webhook, and what that has delivered and is not written yet.
+        self._places: dict[Tenant, dict[str, tuple[Webhook, int]]] = {}
         self._notes: dict[Tenant, asyncio.Task[None]] = {}
         self.failures: dict[tuple[str, str], tuple[int, str]] = {}
         self.delivered = self.failed = self.dead = 0
@@ -114,7 +115,7 @@ class WebhookDispatcher:
 
     def place(self, tenant: Tenant, hook: Webhook) -> int:
         """The id up to which updates have been delivered."""
-        return self._places.get(tenant, {}).get(hook.subscription, hook.place)
+        return self._places.get(tenant, {}).get(hook.subscription, (hook, hook.place))[1]
 
     async def pause(self) -> None:
         """Stop all deliveries until they are started again; how far they came is written."""
@@ -145,7 +146,7 @@ class WebhookDispatcher:
                 for id, body in pieces:
                     error = await self._post_with_retries(tenant, hook, id, body)
                     if error is None:
-                        self._reached(tenant, subscription, id)
+                        self._reached(tenant, hook, id)
                     else:
                         await self._give_up(tenant, hook, id, body, error)
         except Exception:
@@ -192,9 +193,9 @@ class WebhookDispatcher:
         self.dead += 1
         log.warning("webhook gave up", tenant=tenant.name, subscription=hook.subscription, id=id)
 
-    def _reached(self, tenant: Tenant, subscription: str, id: int) -> None:
+    def _reached(self, tenant: Tenant, hook: Webhook, id: int) -> None:
         """Note how far a webhook has come; it is written within about a second."""
-        self._places.setdefault(tenant, {})[subscription] = id
+        self._places.setdefault(tenant, {})[hook.subscription] = hook, id
         if tenant not in self._notes:
             self._notes[tenant] = asyncio.ensure_future(self._write_soon(tenant))
 
@@ -212,7 +213,7 @@ class WebhookDispatcher:
     async def _write_places(self, tenant: Tenant) -> None:
         places = dict(self._places.get(tenant, {}))
         if places:
-            await tenant.backend.change(lambda engine: engine.webhooks.reach(places))
+            await tenant.backend.change(lambda engine: engine.webhooks.reach(places.values()))
             left = self._places[tenant]
             for subscription, place in places.items():
                 if left.get(subscription) == place:

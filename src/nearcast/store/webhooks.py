@@ -7,7 +7,7 @@ Each has a place in the log of updates: updates after it are still to be deliver
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,9 @@ STATEMENTS = {
     "put webhook": "INSERT OR REPLACE INTO webhook VALUES (?, ?, ?, ?)",
     "adopt webhook": "INSERT OR IGNORE INTO webhook VALUES (?, ?, ?, ?)",
     "remove webhook": "DELETE FROM webhook WHERE subscription = ?",
-    "reach": "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
+    "reach": "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",  # in old archives
+    "reach by": "UPDATE webhook SET place = max(place, ?) "
+    "WHERE subscription = ? AND url = ? AND secret = ?",
     "adopt letter": "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)",
     "put letter": "INSERT INTO dead_letter (subscription, update_id, body, error, at) "
     "VALUES (?, ?, ?, ?, ?)",
@@ -64,6 +66,7 @@ class WebhookTable:
         self._connection = connection
         self._commit = commit
         self._run = run
+        self._ended: list[str] = []
 
     def all(self) -> list[Webhook]:
         """Every webhook."""
@@ -107,21 +110,29 @@ class WebhookTable:
         with self._commit():
             return self._run("remove webhook", [(subscription,)]) > 0
 
-    def end(self, subscriptions: Iterable[str]) -> int:
-        """Remove the webhooks of subscriptions in the open transaction, and count them."""
-        rows = [(subscription,) for subscription in subscriptions]
-        return self._connection.executemany(STATEMENTS["remove webhook"], rows).rowcount
+    def end(self, subscriptions: Collection[str]) -> None:
+        """Remove the webhooks of subscriptions in the open transaction."""
+        if subscriptions and self.count():
+            for subscription in subscriptions:
+                found = self._connection.execute(STATEMENTS["remove webhook"], (subscription,))
+                if found.rowcount:
+                    self._ended.append(subscription)
 
-    def reach(self, places: Mapping[str, int]) -> None:
-        """Record the updates up to which subscriptions have been delivered."""
+    def take_ended(self) -> list[str]:
+        """Give, once, the subscriptions whose webhooks `end` has removed."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def reach(self, places: Iterable[tuple[Webhook, int]]) -> None:
+        """Record the updates up to which webhooks have delivered, unless others replaced them."""
         with self._commit():
-            self._run("reach", [(place, name) for name, place in places.items()])
+            self._run("reach by", [_reached(hook, place) for hook, place in places])
 
     def give_up(self, hook: Webhook, place: int, body: bytes, error: str, at: float) -> None:
         """Store an update that could not be delivered, and go on after it."""
         with self._commit():
             self._run("put letter", [(hook.subscription, place, body, error, at)])
-            self._run("reach", [(place, hook.subscription)])
+            self._run("reach by", [_reached(hook, place)])
 
     def letters(self, after: int, limit: int) -> list[DeadLetter]:
         """Dead letters after one, oldest first."""
@@ -136,6 +147,10 @@ class WebhookTable:
         """Remove a dead letter, and return whether there was one."""
         with self._commit():
             return self._run("discard letter", [(id,)]) > 0
+
+
+def _reached(hook: Webhook, place: int) -> tuple[int, str, str, str]:
+    return place, hook.subscription, hook.url, hook.secret
 
 
 def may_have_webhooks(path: Path) -> bool:

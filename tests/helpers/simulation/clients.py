@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
@@ -16,6 +17,8 @@ from simulation.model import EventKey, History, Promises, Violation, demand, rea
 from simulation.network import Answer, ConnectionLost, Headers, request, scope_of, stream
 
 if TYPE_CHECKING:
+    from simulation.hooks import HookOwner
+    from simulation.servers import SimulatedServer
     from simulation.world import World
 
 WORDS = ("alpha", "beta", "gamma")
@@ -321,10 +324,12 @@ class Receivers:
         self.seen: dict[tuple[str, str], list[int]] = {}
         self.begin: dict[tuple[str, str], int] = {}
         self.secrets: dict[tuple[str, str], str] = {}
+        self.owners: dict[str, HookOwner] = {}
 
-    async def post(self, url: str, headers: Any, body: bytes) -> int:
+    async def post(self, server: SimulatedServer, url: str, headers: Any, body: bytes) -> int:
         """Take a post, or fail before or after that."""
         draw, network = self.world.random, self.world.network
+        self._keep(lambda: self._expect(server, url))
         await asyncio.sleep(network.delay())
         if self.fails and draw.random() < self.fails:
             if draw.random() < 0.3:
@@ -336,16 +341,28 @@ class Receivers:
         await asyncio.sleep(network.delay())
         return 204
 
+    def _expect(self, server: SimulatedServer, url: str) -> None:
+        """Demand that an address is in force when a post to it begins."""
+        _, tenant, name = urlsplit(url).path.split("/", 2)
+        owner = self.owners.get(tenant)
+        if "/" in name:
+            demand(owner is not None, "a post to", url)
+            assert owner is not None
+            owner.check(name, server is self.world.truth)
+
     def _take(self, url: str, headers: Any, body: bytes) -> None:
+        self._keep(lambda: self._check(url, headers, body))
+
+    def _keep(self, check: Callable[[], None]) -> None:
         try:
-            self._check(url, headers, body)
+            check()
         except Violation as found:
             self.world.violation = self.world.violation or found
             raise
 
     def _check(self, url: str, headers: Any, body: bytes) -> None:
-        _, tenant, subscription = urlsplit(url).path.split("/")
-        key = (tenant, subscription)
+        _, tenant, receiver = urlsplit(url).path.split("/", 2)
+        key, subscription = (tenant, receiver), receiver.partition("/")[0]
         if key in self.secrets:
             name, stamp = headers["webhook-id"], int(headers["webhook-timestamp"])
             moment = datetime.fromtimestamp(stamp, UTC)
@@ -376,7 +393,11 @@ class Receivers:
         truth = self.world.tenancies[tenant].truth
         for (owner, name), begin in self.begin.items():
             if owner == tenant:
-                due = truth.between(begin, len(truth.updates), frozenset((name,)))
+                subscription, _, number = name.partition("/")
+                if number and name != self.owners[owner].current:
+                    continue  # another took its place
+                due = truth.between(begin, len(truth.updates), frozenset((subscription,)))
                 seen = self.seen.get((owner, name), [])
-                found += [(name, id) for id in due if id not in seen and (name, id) not in dead]
+                missing = [id for id in due if id not in seen and (subscription, id) not in dead]
+                found += [(name, id) for id in missing]
         return found

@@ -175,7 +175,7 @@ class _Posts:
     async def post(self, url: str, headers: Any, body: bytes) -> int:
         """Post once."""
         world: World = self._user.world
-        return await world.receivers.post(url, headers, body)
+        return await world.receivers.post(self._user, url, headers, body)
 
     async def close(self) -> None:
         """Nothing is kept."""

@@ -17,6 +17,7 @@ from nearcast.server.keys import KeyStore
 from nearcast.server.standby import role
 from simulation.clients import Listener, Publisher, Receivers, Tenancy
 from simulation.disk import current_user
+from simulation.hooks import HookOwner
 from simulation.loops import LoopScheduler, ProcessLoop
 from simulation.model import Violation, demand
 from simulation.nemesis import make_trouble
@@ -122,6 +123,8 @@ class World:
                 self.epoch += 1
                 tenancy.promises.excuse(after)
                 self.receivers.rewind(name, last)
+                if name in self.receivers.owners:
+                    self.receivers.owners[name].lost()
                 for listener in self.listeners:
                     if listener.tenancy is tenancy:
                         listener.rewind(last)
@@ -193,9 +196,10 @@ class World:
         ]
         for listener in self.listeners:
             self.begin(listener.run())
+        owners = [self.begin(owner.run()) for owner in self.receivers.owners.values()]
         await make_trouble(self)
         self.ending = True
-        await asyncio.gather(*publishers)
+        await asyncio.gather(*publishers, *owners)
         await self._settle()
         self.over = True
 
@@ -219,6 +223,7 @@ class World:
                 listener = Listener(tenancy, chosen, socket=socket, place=place)
                 listener.last = 0
                 self.listeners.append(listener)
+            self.receivers.owners[tenancy.name] = HookOwner(tenancy)
             if tenancy.name == "red":
                 url = f"http://hooks.example/{tenancy.name}/h0"
                 path = "/v1/subscriptions/h0/webhook"
@@ -241,6 +246,7 @@ class World:
             await self.ready(each, connected=len(self.servers) > 1)
         for name in USED:
             tenancy = self.tenancies[name]
+            await self.receivers.owners[name].settle()
             await self._last_message(tenancy)
             truth, promises = tenancy.truth, tenancy.promises
             promises.check(truth, f"in the end, {name}:")
@@ -251,8 +257,7 @@ class World:
             for server in self.servers:
                 await self._wait(lambda: self._same(server, name), name, "is not copied")  # noqa: B023
                 await self._compare(server, tenancy)
-            if name == "red":
-                await self._wait(lambda: self._posted(tenancy), name, "is not posted")  # noqa: B023
+            await self._wait(lambda: self._posted(tenancy), name, "is not posted")  # noqa: B023
 
     async def _last_message(self, tenancy: Tenancy) -> None:
         publisher = Publisher(tenancy, 8)
