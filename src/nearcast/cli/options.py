@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nearcast.engine.names import INDEX_NAMES
 from nearcast.errors import InvalidValue
 from nearcast.events.log import decode_json
 from nearcast.geo import Box, Circle, Region, region_from_json
+from nearcast.index_names import INDEX_NAMES
 from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS, Analyser
 
 PICTURES = (".html", ".htm", ".png")

@@ -15,25 +15,11 @@ import msgspec
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
 from nearcast.index.table import Table
+from nearcast.index_names import INDEX_CLASSES
 
 AUTO = "rarest-term"
 """The index that `auto` means."""
 
-_PLACES = {
-    "rarest-term": ("rarest_term", "RarestTerm"),
-    "ap-tree": ("ap_tree", "ApTree"),
-    "ap-plus-tree": ("ap_plus_tree", "ApPlusTree"),
-    "gi2": ("gi2", "Gi2"),
-    "mbr-trie": ("lfilter", "MbrTrie"),
-    "pt-quadtree": ("lfilter", "PtQuadtree"),
-    "lfilter": ("lfilter", "LFilter"),
-    "iq-tree": ("quadtree", "IqTree"),
-    "rq-tree": ("quadtree", "RqTree"),
-    "rt-tree": ("rtree", "RtTree"),
-    "ir-tree": ("rtree", "IrTree"),
-    "keyword-trie": ("keyword_trie", "KeywordTrie"),
-    "sequential": ("sequential", "Sequential"),
-}
 _SHAPE = "a name, with options or without, as in gi2:grid=64,inline=true"
 _SHAPES = "names with commas between them, each with options or without: gi2:grid=64,inline=true"
 _NOT_TEXT = ("table", "history")  # what only Python can give
@@ -43,15 +29,15 @@ class _Indexes(Mapping[str, type[Index]]):
     """The classes of all indexes; each is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[Index]:
-        module, name_of_class = _PLACES[name]
+        module, name_of_class = INDEX_CLASSES[name]
         found = getattr(import_module(f"nearcast.index.{module}"), name_of_class)
         return cast("type[Index]", found)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(INDEX_CLASSES)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(INDEX_CLASSES)
 
 
 INDEXES: Mapping[str, type[Index]] = _Indexes()

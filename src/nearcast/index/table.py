@@ -451,13 +451,11 @@ class Table:
 
     def _shapes(self, region: Region) -> tuple[list[int], int]:
         """Add the shapes of a region: one for all of its plain boxes, or for each; and the flag."""
-        if isinstance(region, Box):
+        if isinstance(region, Box) or not decides(region):
             return [], 0
         if isinstance(region, Circle):
             return [self._circles.extend([(*region.center, region.limit)])], CIRCLE
-        if isinstance(region, _WITH_CORNERS):
-            return [self._polygon(each) for each in _polygons(region)], POLYGON
-        return [], 0
+        return [self._polygon(each) for each in _polygons(region)], POLYGON
 
     def _polygon(self, polygon: Polygon) -> int:
         base = self._lons.extend(polygon.lons)
@@ -475,7 +473,7 @@ def decides(region: Region) -> bool:
 
     Who adds such a region decides it for the rows that match.
     """
-    return isinstance(region, Box | Circle | Polygon | MultiPolygon)
+    return type(region) in (Box, Circle, Polygon, MultiPolygon)
 
 
 def check_size(size: int) -> None:

@@ -1,6 +1,6 @@
 """Names of the parts of the package that have kernels, without importing them."""
 
-from nearcast.engine.names import INDEX_NAMES
+from nearcast.index_names import INDEX_NAMES
 
 FIRST = ("engine", "spark")
 """Parts that are built by default: the engine with its own index, and tasks on Spark."""
