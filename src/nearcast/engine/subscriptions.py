@@ -333,7 +333,7 @@ class IndexedSubscriptions:
         message = arrived.message
         if message.point is not None and isinstance(self.index, RarestTerm):
             return self.single.wanting(self, arrived)
-        known = self.terms.known(self.operands.terms_of(arrived))
+        known = self.operands.known(self.terms, arrived)
         if not len(known):
             return []
         self.table.frequency[known] += 1

@@ -28,6 +28,7 @@ from nearcast.text import (
     parse_bag,
     parse_query,
 )
+from nearcast.text.keys import is_found_by_range
 
 routes = Routes()
 
@@ -116,6 +117,8 @@ def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]
 def _found_by(alternative: Conjunct) -> str:
     """What an index finds an alternative by; without terms, all near the message are looked at."""
     exact = (Prefix, Phrase, Equals)
+    if is_found_by_range(alternative):
+        return "range"
     if alternative.required or any(isinstance(each, exact) for each in alternative.having):
         return "terms"
     return "property" if alternative.having else "place"
