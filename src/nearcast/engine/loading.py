@@ -194,12 +194,11 @@ def _put_some(
     )  # fmt: skip
     operands.extend(asked[:residuals, 0].copy(), asked[:residuals, 1].copy())
     everywhere = int(wordless[which].sum())
-    operands.count_more(
-        AskedCounts(
-            _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad,
-            counted_kinds(ranges, range_times),
-        )  # fmt: skip
-    )
+    counted = AskedCounts(
+        _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad,
+        counted_kinds(ranges, range_times),
+    )  # fmt: skip
+    operands.count_more(counted)
     rows_made = add_rows(population.table, out._replace(entries=out.entries[:used]))
     columns = population.owners.columns
     counts = counts[which]

@@ -1,7 +1,7 @@
 """Which ranges are asked for by themselves, and the keys that messages have for them.
 
-See `nearcast.text.ranges`. Only grids with cells of some range, and edges at which one is filed, are
-looked for in messages.
+See `nearcast.text.ranges`. In messages only those grids are looked at that have a cell of some
+range, and those edges at which a range is filed.
 """
 
 from __future__ import annotations

@@ -1,29 +1,30 @@
-"""The directory of a property's numbers: by which key a range is found, whatever its bounds.
+"""The directory of a property's numbers: the key by which a range is found, whatever its bounds.
 
-A range gets one key that every number in it has, so that it is a required string like any other.
+A range has one key, and every number in it has that key, too, so that it is required like a term.
 Doubles become whole numbers in the same order, their *ordinals*. A whole number beyond 2**53 counts
-as the nearest double. That keeps the order, so what is in a range has its key; the converse is left
-to a residual predicate.
+as the nearest double, which keeps the order: what is in a range always has its key. The converse is
+left to a residual predicate.
 
-| range                           | key                                                          |
-|---------------------------------|--------------------------------------------------------------|
-| between bounds near each other  | the smallest *cell* with all of it                           |
-| between other bounds            | *near*: the *edge* beyond the one that is farther from zero  |
-| less than a bound               | *below*: the edge above it                                   |
-| more than a bound               | *above*: the edge below it                                   |
+| range                        | filed at                                                      |
+|------------------------------|---------------------------------------------------------------|
+| between bounds close by      | the smallest *cell* that contains it                          |
+| between any other bounds     | *near*: the *edge* beyond the bound that is farther from zero |
+| less than a bound            | *below*: the edge above it                                    |
+| more than a bound            | *above*: the edge below it                                    |
 
-The cells of a level have 2**level ordinals. There are two grids of each level, one shifted by half
-a cell, so that a range fits into a cell of less than four times its length. A number is in one cell
-of each grid. Of one grid some short ranges would fit only into the whole line, as those around a
-power of two do. (Edelsbrunner, "Dynamic data structures for orthogonal intersection queries", 1980,
-files an interval at one node of a tree, too, but compares both bounds there.)
+A cell of level n has 2**n ordinals. Each level has two grids, one shifted by half a cell, so that a
+range is in a cell of less than four times its length; with one grid, those around a power of two
+would need very large cells. A number has a key for its cell in each grid that is in use.
+(Edelsbrunner, "Dynamic data structures for orthogonal intersection queries", 1980, also files an
+interval at one node of a tree, but with all nodes above a number to look at, and sorted by bounds
+there. A key can say neither.)
 
-In the order of doubles half of all numbers lie between 0 and 2. So a cell says little of a range
-that contains zero or is wider than an octave or two; what is far from zero is beyond its edge. There
-are eight edges for each doubling. A number has the keys of all edges on its other side that some
-range has: few, and each is that of ranges that hold, but for those with the edge next to it.
+Half of all doubles are between -1 and 1, so no small cell contains a range with zero inside, nor
+one without end. Such ranges are filed at edges, eight for each doubling, by one bound. A number has
+the keys of all edges in use on its side. All ranges that are filed there contain it as far as that
+bound goes, except at the edge next to it: there are few keys, and what they find matches mostly.
 
-Everything here is plain Python that is also valid numba (`nearcast.engine.range_kernels`), but for
+Everything here is plain Python that is also valid numba (`nearcast.engine.range_kernels`), except
 what makes strings.
 """
 
@@ -61,7 +62,7 @@ def cell_at(place: int, grid: int) -> int:
 
 
 def edge_at(kind: int, place: int) -> int:
-    """Return the last edge that an ordinal reaches: those up to it say nothing against a number."""
+    """Return the last edge of a kind that a number has the key of; it has those before it, too."""
     if kind == NEAR and place < 0:
         place = ~place  # that of the number without its sign
     edge = place >> _EDGE_BITS
@@ -122,7 +123,7 @@ def range_key(name: str, low: int | float | None, high: int | float | None) -> s
 
 
 def edge_key(name: str, kind: int, edge: int) -> str:
-    """The key of all numbers that reach an edge."""
+    """The key of all numbers on one side of an edge."""
     return f"\0{EDGE_MARKS[kind]}{name}\0{edge:x}"
 
 
