@@ -34,10 +34,8 @@ bounds = st.one_of(
 )  # fmt: skip
 names = st.sampled_from(["p", "q", "a.b"])
 ranges = st.one_of(
-    st.tuples(names, bounds, bounds).map("{0[0]}:[{0[1]} TO {0[2]}]".format),
-    st.tuples(names, st.sampled_from(["<", "<=", ">", ">="]), bounds).map("".join).map(
-        lambda one: one.replace("p", "p:").replace("q", "q:").replace("a.b", "a.b:")
-    ),
+    st.builds("{}:[{} TO {}]".format, names, bounds, bounds),
+    st.builds("{}:{}{}".format, names, st.sampled_from(["<", "<=", ">", ">="]), bounds),
 )
 queries = st.one_of(
     ranges,

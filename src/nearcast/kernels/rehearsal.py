@@ -87,7 +87,7 @@ def _operands(engine: Engine) -> None:
     from nearcast.engine.indexed import Indexed
 
     queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None,
-               "price:<5 price:[1 TO 2]"]
+               "price:<5 price:[1 TO 2]"]  # fmt: skip
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
     # So many with comparisons that they are read at once.
