@@ -51,7 +51,7 @@ def keys_by_kernel(population: IndexedSubscriptions, given: list[str]) -> list[s
 def keys_in_plain_code(population: IndexedSubscriptions, given: list[str]) -> list[set[int]]:
     contents = (Content(DEFAULT.tokens(text), None) for text in given)
     return [
-        set(population.terms.known(population.operands.keys_of(content)).tolist())
+        set(population.operands.known_in_order(population.terms, content).tolist())
         for content in contents
     ]
 

@@ -116,20 +116,21 @@ def test_what_has_ended_by_the_clock_is_not_explained_or_shown() -> None:
 
 @pytest.mark.parametrize("index", ["auto", "rarest-term"])
 def test_what_no_term_narrows_down_is_said_and_counted(index: str) -> None:
-    """A geofence is found by its place alone, a range by the name of its property."""
+    """A geofence is found by its place alone, any value by the name of its property."""
     with serving(index=index) as server:
         circle = {"type": "Circle", "center": [0, 0], "radius": 1000}
         server.http.put("/v1/subscriptions/fence", json={"region": circle})
+        server.http.put("/v1/subscriptions/priced", json={"query": "price:*", "region": circle})
         server.http.put("/v1/subscriptions/cheap", json={"query": "price:<5", "region": circle})
         sent = {"id": "m", "point": [0, 0], "properties": {"price": 2}, "ttl": 600}
         server.post("/v1/messages", sent)
         found = [
             server.http.get(f"/v1/explain?subscription={id}&message=m").json()
-            for id in ("fence", "cheap")
+            for id in ("fence", "priced", "cheap")
         ]
         values = server.http.get("/metrics").text
     alternatives = [each["text"]["alternatives"][0]["found_by"] for each in found]
-    assert alternatives == ["place", "property"]
+    assert alternatives == ["place", "property", "range"]
     assert 'nearcast_broad_alternatives{found_by="place"} 1.0' in values
     assert 'nearcast_broad_alternatives{found_by="property"} 1.0' in values
 

@@ -22,7 +22,7 @@ from nearcast.text import (
     parse_query,
 )
 from nearcast.text.bulk import INEXACT, TERM, BulkQueries, read_queries
-from nearcast.text.keys import TRUTHS, is_exact, is_key, required_strings
+from nearcast.text.keys import TRUTHS, is_exact, is_key, keys_of
 
 Read = tuple[frozenset[str], frozenset[str], tuple[int, ...], tuple[int, ...], bool]
 """A conjunct: terms and keys to have, terms to lack, the kinds of all others, if it has a rest."""
@@ -68,7 +68,7 @@ def operand_kind(operand: Operand) -> int:
 def expected(conjunct: Conjunct) -> Read:
     having = tuple(sorted(map(operand_kind, conjunct.having)))
     lacking = tuple(sorted(map(operand_kind, conjunct.lacking)))
-    wanted = frozenset(required_strings(conjunct))
+    wanted = conjunct.required.union(*map(keys_of, conjunct.having))
     rest = bool(conjunct.lacking) or not all(map(is_exact, conjunct.having))
     return wanted, conjunct.excluded, having, lacking, rest
 

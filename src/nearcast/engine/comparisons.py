@@ -74,7 +74,7 @@ def _after_blanks(data: Bytes, at: int) -> int:
 
 
 @inner
-def _read_comparison(
+def read_comparison(
     data: Bytes, begin: int, end: int, kind: int, powers: Words, lows: Words, highs: Words, at: int
 ) -> int:
     """Write the bounds of one comparison; return which of them are closed, or -1."""
@@ -131,7 +131,7 @@ def _read_all(
                 good = False
                 break
             at = COMPARISONS * query + count
-            how = _read_comparison(
+            how = read_comparison(
                 read.data, read.spans[member, BEGIN], read.spans[member, END], kind, powers, lows,
                 highs, at,
             )  # fmt: skip

@@ -25,16 +25,20 @@ from nearcast.text import (
     parse_expression,
     parse_query,
 )
+from nearcast.text.keys import is_found_by_range
 
-TERMS, PROPERTY, PLACE = "terms", "property", "place"
+TERMS, RANGE, PROPERTY, PLACE = "terms", "range", "property", "place"
 """What an index finds an alternative of a query by."""
 
 
 def found_by(alternative: Conjunct) -> str:
     """What an index finds an alternative by: the rarest of its terms and of what is like a term.
 
-    Without one, all messages that have some property are looked at, or all that are near.
+    Without one, ranges of numbers narrow it down, or all messages that have some property are
+    looked at, or all that are near.
     """
+    if is_found_by_range(alternative):
+        return RANGE
     exact = (Prefix, Phrase, Equals)
     if alternative.required or any(isinstance(each, exact) for each in alternative.having):
         return TERMS
@@ -80,13 +84,14 @@ def _alternative(
     asked: Conjunct, terms: frozenset[str] | None = None, content: Content = NO_CONTENT
 ) -> dict[str, Any]:
     """What an alternative asks for and is found by; of a message, also what of it is there."""
+    by = found_by(asked)
     return {
         "required": _terms(asked.required, terms),
         "excluded": _terms(asked.excluded, terms),
         "having": _operands(asked.having, terms, content),
         "lacking": _operands(asked.lacking, terms, content),
-        "found_by": found_by(asked),
-        "rarest_of": [*sorted(asked.required), *map(_key, asked.having)],
+        "found_by": by,
+        "rarest_of": [*sorted(asked.required), *(_key(one, by) for one in asked.having)],
     }
 
 
@@ -107,9 +112,10 @@ def _operands(
     return said
 
 
-def _key(operand: Operand) -> str:
+def _key(operand: Operand, by: str) -> str:
     """What an index looks for in messages to find who asks for an operand."""
-    return f"{operand.name}:*" if isinstance(operand, Within) else operand.to_text()
+    named = isinstance(operand, Within) and by != RANGE
+    return f"{operand.name}:*" if named else operand.to_text()
 
 
 def _place(subscription: Subscription, message: Message) -> dict[str, Any]:

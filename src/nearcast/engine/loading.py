@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from nearcast._jit import kernel
 from nearcast.arrays.strings import strings_at
-from nearcast.arrays.types import Bits, Bools, Bytes, Floats, Int32s, Int64s
+from nearcast.arrays.types import Bools, Bytes, Floats, Int32s, Int64s
 from nearcast.engine import owners as traits_of
 from nearcast.engine.operands import AskedCounts
 from nearcast.engine.owners import ANYWHERE, ASKS, EXCLUDES, KEYED, WORDLESS
+from nearcast.engine.range_kernels import RangeKeys
+from nearcast.engine.ranges import counted_kinds, read_ranges
 from nearcast.geo import WORLD
 from nearcast.geo.circles import circle_columns
 from nearcast.geo.region_columns import ABSENT, BOX, CIRCLE, POLYGON, RegionArrays
@@ -154,6 +156,8 @@ def _put_some(
     if wordless is not None:
         queries = pc.fill_null(queries, "")
     read = read_queries(queries, population.analyser)
+    ranges = read_ranges(read)
+    read.left[:] |= ranges.left
     good = places.good[start:stop] & (~read.left if wordless is None else ~read.left | wordless)
     which = np.flatnonzero(good)
     owners = np.full(stop - start, -1, np.int32)
@@ -171,7 +175,7 @@ def _put_some(
     check_entries(population.table, room)
     made = population.owners.extend(buffers(ids), buffers(queries))
     owners[which] = made
-    numbers = _numbers(population, read)
+    numbers, range_numbers = _numbers(population, read, ranges)
     out = NewRows(
         np.empty(rows, np.int32), np.empty((rows, 4)), np.empty(rows, np.uint8),
         np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(room, np.int32),
@@ -182,19 +186,19 @@ def _put_some(
     counts = np.zeros(len(good), np.int32)
     longest = int((read.spans[:, 1] - read.spans[:, 0]).max(initial=0))
     times, prefixes = np.zeros(len(read.kinds), np.int64), np.zeros(longest + 1, np.int64)
-    phrases = np.zeros(LONGEST_PHRASE + 1, np.int64)
+    phrases, range_times = np.zeros(LONGEST_PHRASE + 1, np.int64), np.zeros_like(times)
     used, residuals, unwanted, broad = _fill(
-        owners, wordless, everyone, read, numbers, places.starts[start : stop + 1], places.boxes,
-        places.shapes, places.flags[start:stop], operands.next, out, asked, traits, counts, times,
-        prefixes, phrases,
+        owners, wordless, everyone, read, numbers, ranges.used, range_numbers,
+        places.starts[start : stop + 1], places.boxes, places.shapes, places.flags[start:stop],
+        operands.next, out, asked, traits, counts, times, prefixes, phrases, range_times,
     )  # fmt: skip
     operands.extend(asked[:residuals, 0].copy(), asked[:residuals, 1].copy())
     everywhere = int(wordless[which].sum())
-    operands.count_more(
-        AskedCounts(
-            _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad
-        )
-    )
+    counted = AskedCounts(
+        _counted(prefixes), _counted(phrases), unwanted, _names(read, times), everywhere, broad,
+        counted_kinds(ranges, range_times),
+    )  # fmt: skip
+    operands.count_more(counted)
     rows_made = add_rows(population.table, out._replace(entries=out.entries[:used]))
     columns = population.owners.columns
     counts = counts[which]
@@ -212,10 +216,16 @@ def _put_some(
     return owners, rows_made
 
 
-def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:
-    """The numbers of the terms and keys that conjuncts require or exclude, by member; else -1."""
+def _numbers(
+    population: IndexedSubscriptions, read: BulkQueries, ranges: RangeKeys
+) -> tuple[Int32s, Int32s]:
+    """The numbers of the terms and keys that conjuncts require or exclude, by member; else -1.
+
+    Those of the second array are for conjuncts that are found by ranges.
+    """
     numbers = np.full(len(read.kinds), -1, np.int32)
-    needed = _needed(read.starts, read.kinds, read.conjuncts, read.required, read.excluded)
+    range_numbers = numbers.copy()
+    needed = _needed(read, ranges.used)
     terms = population.terms
 
     def number(some: Bools, data: Bytes, first: int) -> None:
@@ -227,9 +237,13 @@ def _numbers(population: IndexedSubscriptions, read: BulkQueries) -> Int32s:
     # Until messages have come an index takes terms with high numbers for rare ones.
     phrase, term = read.kinds == PHRASE, read.kinds == TERM
     number(~phrase & ~term, read.keys, KEY)
+    found = np.flatnonzero(ranges.spans[:, 1])
+    if len(found):
+        spans = np.ascontiguousarray(ranges.spans[found, :2])
+        range_numbers[found] = terms.intern_spans(ranges.data, spans, False)
     number(term, read.data, BEGIN)
     number(phrase, read.keys, KEY)
-    return numbers
+    return numbers, range_numbers
 
 
 def _counted(lengths: Int64s) -> dict[int, int]:
@@ -249,37 +263,42 @@ def _names(read: BulkQueries, times: Int64s) -> dict[str, int]:
 
 
 @kernel
-def _needed(
-    starts: Int64s, kinds: Bytes, conjuncts: Int64s, required: Bits, excluded: Bits
-) -> Bools:
-    """Which members need a number: what is required, and terms that are excluded."""
-    needed = np.zeros(len(kinds), np.bool_)
+def _needed(read: BulkQueries, by_range: Bools) -> Bools:
+    """Which members need a number: what is required, and terms that are excluded.
+
+    A range needs none by its name where it has a key of its own.
+    """
+    needed = np.zeros(len(read.kinds), np.bool_)
     one = np.uint64(1)
-    for query in range(len(starts) - 1):
-        has = lacks = np.uint64(0)
-        for conjunct in range(conjuncts[query], conjuncts[query + 1]):
-            has |= required[conjunct]
-            lacks |= excluded[conjunct]
-        for member in range(starts[query], starts[query + 1]):
-            bit = one << np.uint64(member - starts[query])
-            needed[member] = has & bit != 0 or (lacks & bit != 0 and kinds[member] == TERM)
+    for query in range(len(read.starts) - 1):
+        has = by_name = lacks = np.uint64(0)
+        for conjunct in range(read.conjuncts[query], read.conjuncts[query + 1]):
+            has |= read.required[conjunct]
+            if not by_range[conjunct]:
+                by_name |= read.required[conjunct]
+            lacks |= read.excluded[conjunct]
+        for member in range(read.starts[query], read.starts[query + 1]):
+            bit, kind = one << np.uint64(member - read.starts[query]), read.kinds[member]
+            wanted = by_name if kind >= LESS else has
+            needed[member] = wanted & bit != 0 or (lacks & bit != 0 and kind == TERM)
     return needed
 
 
 @kernel
 def _fill(
     owners: Int32s, wordless: Bools, everyone: int, read: BulkQueries, numbers: Int32s,
-    box_starts: Int64s, boxes: Floats, shapes: Int32s, flags: Bytes, next_residual: int,
-    out: NewRows, asked: Int32s, traits: Bytes, counts: Int32s, times: Int64s, prefixes: Int64s,
-    phrases: Int64s,
+    by_range: Bools, range_numbers: Int32s, box_starts: Int64s, boxes: Floats, shapes: Int32s,
+    flags: Bytes, next_residual: int, out: NewRows, asked: Int32s, traits: Bytes, counts: Int32s,
+    times: Int64s, prefixes: Int64s, phrases: Int64s, range_times: Int64s,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Write the rows of all subscriptions with an owner.
 
     Beside the rows it writes: the owner and the place of each residual predicate to `asked`, how
     many rows a subscription has to `counts`, what it asks for to `traits`, and to `times`,
     `prefixes` and `phrases` how many conjuncts require or exclude each member, a prefix and a
-    phrase of each length. Returns how many entries and predicates there are, how many phrases must
-    not be there, and how many conjuncts ask for properties of any value alone.
+    phrase of each length, and to `range_times` how many are found by each member, a range. Returns
+    how many entries and predicates there are, how many phrases must not be there, and how many
+    conjuncts ask for properties of any value alone.
     """
     row = used = residuals = unwanted = broads = 0
     one = np.uint64(1)
@@ -295,11 +314,12 @@ def _fill(
         shared = SHARED if (last - first) * sides > 1 else 0
         for conjunct in range(first, last):
             # What the conjunct asks for beside terms, once for all boxes.
-            rest = excludes = False
+            rest = excludes = ranged = False
             broad = True
             has = lacks = np.uint64(0)
             if not wordless[query]:
                 has, lacks = read.required[conjunct], read.excluded[conjunct]
+                ranged = by_range[conjunct]
             for member in range(base, stop):
                 kind, bit = read.kinds[member], one << np.uint64(member - base)
                 if has & bit != 0:
@@ -307,7 +327,8 @@ def _fill(
                     rest |= (INEXACT >> kind) & 1 != 0
                     if kind != TERM:
                         traits[query] |= ASKS | KEYED
-                        broad &= kind == EXISTS or kind >= LESS
+                        broad &= kind == EXISTS
+                        range_times[member] += ranged and kind >= LESS
                     else:
                         broad = False
                 elif lacks & bit != 0:
@@ -338,12 +359,17 @@ def _fill(
                     out.entries[used] = everyone
                     used += 1
                 for member in range(base, stop):
-                    if has & (one << np.uint64(member - base)) != 0 and numbers[member] >= 0:
-                        again = False  # two properties of one name have one key
+                    if has & (one << np.uint64(member - base)) == 0:
+                        continue
+                    number = numbers[member]
+                    if ranged and read.kinds[member] >= LESS:
+                        number = range_numbers[member]
+                    if number >= 0:
+                        again = False  # two properties of one name, or two ranges, have one key
                         for place in range(begin, used):
-                            again |= out.entries[place] == numbers[member]
+                            again |= out.entries[place] == number
                         if not again:
-                            out.entries[used] = numbers[member]
+                            out.entries[used] = number
                             used += 1
                 out.first[row], out.required[row] = begin, used - begin
                 if excludes:

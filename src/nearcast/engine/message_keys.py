@@ -75,11 +75,12 @@ def read_messages(
         numbers.names, numbers.values,
     )  # fmt: skip
     batch = TextBatch(starts, terms[: starts[-1]])
+    batch = operands.with_ranges(batch, numbers, mark, ids, lookup)
     keyed = KeyedMessages(batch, numbers, texts, properties, ids.analyser)
     odd = ~simple
     if odd.any():
         slow_rows = np.flatnonzero(odd).tolist()
-        found = [ids.known(operands.keys_of(keyed.content(row))) for row in slow_rows]
+        found = [operands.known_in_order(ids, keyed.content(row)) for row in slow_rows]
         slow = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(each) for each in found], out=slow[1:])
         keyed.terms = TextBatch(*spliced(*batch, odd, slow, np.concatenate(found)))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +24,10 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.slots import Slots, empty_slots, put
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.comparisons import Comparisons, read_comparisons
-from nearcast.engine.conditions import Conditions, Residual
+from nearcast.engine.conditions import Conditions, MessageNumbers, Residual
 from nearcast.engine.matching import ArrivedMessage
-from nearcast.events.values import DEEPEST_OBJECT
+from nearcast.engine.ranges import RangeDirectory
+from nearcast.events.values import DEEPEST_OBJECT, JsonObject
 from nearcast.text import Analyser, Conjunct, Content, Equals, Exists, Phrase, Prefix, Within, fold
 from nearcast.text.keys import (
     EVERYONE,
@@ -41,15 +41,18 @@ from nearcast.text.keys import (
     number_text,
     phrase_key,
     prefix_key,
+    range_keys,
     required_strings,
     string_key,
 )
 
 if TYPE_CHECKING:
-    from nearcast.engine.terms import TermIds
+    from nearcast.engine.terms import TermIds, TermLookup, TextBatch
 
 
 _ROOT = 0  # the path of all properties of a message
+
+NumbersByName = dict[str, list[int | float]]
 
 
 class Asked(NamedTuple):
@@ -79,6 +82,7 @@ class AskedCounts(NamedTuple):
     names: Mapping[str, int]  # of properties
     everyone: int  # conjuncts with the key of every message
     broad: int  # conjuncts whose keys are names of properties alone
+    ranges: Mapping[str, int] = {}  # by kind of key, of conjuncts that are found by ranges
 
 
 class SavedOperands(NamedTuple):
@@ -110,6 +114,7 @@ class Operands:
         self._numbers: dict[str, int] = {}  # of these names, and of earlier ones
         self._everyone = 0
         self._broad = 0
+        self._ranges = RangeDirectory()
         self._owner, self._place = Column(np.int32), Column(np.int32)  # by predicate; -1 is unused
         self._free: list[int] = []
         self._slots: Slots | None = None  # the numbers by the hashes of names
@@ -170,6 +175,7 @@ class Operands:
             self._count_name(name, times)
         self._everyone += counts.everyone
         self._broad += counts.broad
+        self._ranges.count_more(counts.ranges)
 
     def drop(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
         """Forget the conjuncts of a subscription, and their residual predicates."""
@@ -185,9 +191,8 @@ class Operands:
         self._asked = None
         self._everyone += step * (not conjunct.required and not any(map(keys_of, conjunct.having)))
         alone = not conjunct.required and bool(conjunct.having)
-        self._broad += step * (
-            alone and all(isinstance(o, Within | Exists) for o in conjunct.having)
-        )
+        self._broad += step * (alone and all(isinstance(o, Exists) for o in conjunct.having))
+        self._ranges.count(range_keys(conjunct), step)
         for operand in (*conjunct.having, *conjunct.lacking):
             if isinstance(operand, Prefix):
                 _add(self._prefixes, len(operand.text), step)
@@ -220,8 +225,9 @@ class Operands:
     def saved(self) -> SavedOperands:
         """All that is needed to go on with the same predicates."""
         counts = AskedCounts(
-            self._prefixes, self._phrases, self._unwanted, self._names, self._everyone, self._broad
-        )
+            self._prefixes, self._phrases, self._unwanted, self._names, self._everyone,
+            self._broad, self._ranges.counts,
+        )  # fmt: skip
         return SavedOperands(counts, self._owner.array, self._place.array)
 
     def take_over(self, saved: SavedOperands) -> None:
@@ -230,6 +236,7 @@ class Operands:
         counts = saved.counts
         self._prefixes, self._phrases = Counter(counts.prefixes), Counter(counts.phrases)
         self._unwanted, self._everyone, self._broad = counts.unwanted, counts.everyone, counts.broad
+        self._ranges = RangeDirectory(counts.ranges)
         self._names, self._paths = Counter(counts.names), Counter()
         for name, times in self._names.items():
             self._count_paths(name, times)
@@ -271,16 +278,40 @@ class Operands:
         )
         return self._asked
 
-    def terms_of(self, arrived: ArrivedMessage) -> AbstractSet[str]:
-        """The terms and the keys of a message, as far as somebody asks for them."""
-        keys = self._keys_of(arrived.content)
-        return arrived.terms.union(keys) if keys else arrived.terms
+    def known(self, ids: TermIds, arrived: ArrivedMessage) -> Int32s:
+        """The terms and keys of a message that have a number."""
+        numbers: NumbersByName = {}
+        keys = self._keys_of(arrived.content, numbers)
+        known = ids.known(arrived.terms.union(keys) if keys else arrived.terms)
+        return self._and_ranges(known, numbers, ids)
 
-    def keys_of(self, content: Content) -> list[str]:
-        """The terms and the keys of a message in an order that is always the same."""
-        return sorted({*content.tokens, *self._keys_of(content)})
+    def known_in_order(self, ids: TermIds, content: Content) -> Int32s:
+        """The same of a content, in an order that is always the same."""
+        numbers: NumbersByName = {}
+        keys = sorted({*content.tokens, *self._keys_of(content, numbers)})
+        return self._and_ranges(ids.known(keys), numbers, ids)
 
-    def _keys_of(self, content: Content) -> set[str]:
+    def known_of_properties(self, ids: TermIds, properties: JsonObject) -> Int32s:
+        """The keys of properties that have a number."""
+        numbers: NumbersByName = {}
+        return self._and_ranges(ids.known(set(self._keys_in(properties, numbers))), numbers, ids)
+
+    def _and_ranges(self, known: Int32s, numbers: NumbersByName, ids: TermIds) -> Int32s:
+        if not numbers:
+            return known
+        lookup = ids.lookup(self.asked_keys(ids).prefixes)
+        found = self._ranges.terms_of(numbers, self._numbers, ids, lookup)
+        return np.concatenate([known, found])
+
+    def with_ranges(
+        self, batch: TextBatch, numbers: MessageNumbers, mark: int, ids: TermIds, lookup: TermLookup
+    ) -> TextBatch:
+        """The terms of messages with the keys of ranges; `mark` is that of their terms."""
+        if not len(self._ranges):
+            return batch
+        return self._ranges.added_to(batch, numbers, mark, self._numbers, ids, lookup)
+
+    def _keys_of(self, content: Content, numbers: NumbersByName) -> set[str]:
         tokens, keys = content.tokens, set()
         if self._everyone:
             keys.add(EVERYONE)
@@ -290,11 +321,11 @@ class Operands:
             for first in range(len(tokens) - length + 1):
                 keys.add(phrase_key(tokens[first : first + length]))
         if content.properties and self._names:
-            keys.update(self.keys_in(content.properties))
+            keys.update(self._keys_in(content.properties, numbers))
         return keys
 
-    def keys_in(self, properties: Any) -> Iterator[str]:
-        """The keys of properties, some perhaps twice.
+    def _keys_in(self, properties: Any, numbers: NumbersByName) -> Iterator[str]:
+        """The keys of properties, some perhaps twice; `numbers` gets what may be in a range.
 
         There is no recursion, as they may be nested deeply.
         """
@@ -320,6 +351,8 @@ class Operands:
                     yield number_key(name, number)
             elif value is not None:
                 yield number_key(name, number_text(value))
+                if name in self._ranges:
+                    numbers.setdefault(name, []).append(value)
 
     def _residual(self, number: int) -> Residual:
         """A predicate, from its query; a row that was loaded with others excludes terms alone."""

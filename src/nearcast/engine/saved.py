@@ -94,7 +94,10 @@ def _pairs(table: pa.Table) -> Iterable[tuple[int, Any]]:
 def _read_counts(path: Path) -> AskedCounts:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return msgspec.convert(list(map(found.get, AskedCounts._fields)), AskedCounts, strict=False)
+        if "ranges" not in found and found.get("names"):  # its rows may have other keys
+            raise SourceError(f"{path}: of an earlier version; save it again")
+        counts = [found.get(name, {}) for name in AskedCounts._fields]
+        return msgspec.convert(counts, AskedCounts, strict=False)
     except (OSError, msgspec.MsgspecError) as error:
         raise SourceError(f"{path}: damaged ({error}); save it again") from None
 

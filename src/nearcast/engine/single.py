@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LONGEST = 1 << 11  # bytes of a text
 _MOST_TOKENS = _LONGEST // 2 + 1
 _ROOM = 1 << 12  # nodes and leaves to visit, and rows to find
-_MOST_KEYS = 1 << 8  # of properties
+_MOST_KEYS = 1 << 10  # of properties
 _BESIDE = 8  # bytes that a key has beside its letters, at most
 _WORTH_LOADING, _WORTH_COMPILING = 1 << 8, 1 << 16
 """After how many messages it pays to load the kernel, or to compile what it needs."""
@@ -101,7 +101,7 @@ class SingleMatcher:
         """The rows that match a message, their owners, and the flags that any of them has."""
         index, table, point = population.index, population.table, arrived.message.point
         assert isinstance(index, RarestTerm) and point is not None  # noqa: S101, PT018 - the caller has looked
-        known = population.terms.known(population.operands.terms_of(arrived))
+        known = population.operands.known(population.terms, arrived)
         if not len(known):
             return known, known, 0
         table.frequency[known] += 1
@@ -123,7 +123,7 @@ class SingleMatcher:
             return None
         terms, keys = population.terms, 0
         if message.properties is not None and not population.operands.asks_no_properties:
-            numbers = terms.known(set(population.operands.keys_in(message.properties)))
+            numbers = population.operands.known_of_properties(terms, message.properties)
             keys = len(numbers)
             if keys > _MOST_KEYS:
                 return None

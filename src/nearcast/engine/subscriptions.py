@@ -337,7 +337,7 @@ class IndexedSubscriptions:
         message = arrived.message
         if message.point is not None and isinstance(self.index, RarestTerm):
             return self._meeting(self.single.wanting(self, arrived), message)
-        known = self.terms.known(self.operands.terms_of(arrived))
+        known = self.operands.known(self.terms, arrived)
         if not len(known):
             return []
         self.table.frequency[known] += 1

@@ -156,6 +156,10 @@ class TermIds:
         rest = self._find([term for term in wanted if term not in self._ids])
         return np.concatenate([np.array(found, np.int32), rest[rest >= 0]])
 
+    def numbers_of(self, terms: list[str]) -> Int32s:
+        """The number of each of some terms, -1 for one that has none."""
+        return self._find(terms)
+
     @property
     def analyser(self) -> Analyser:
         """What makes terms of texts."""

@@ -86,12 +86,13 @@ def _operands(engine: Engine) -> None:
     """Run what phrases, prefixes, properties and objects that move need."""
     from nearcast.engine.indexed import Indexed
 
-    queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None]
+    queries = ['"ab b"', "ab*", "a price:<5", "kind:x", "a OR b NOT price:2", None,
+               "price:<5 price:[1 TO 2]"]  # fmt: skip
     for number, query in enumerate(queries):
         engine.subscribe(f"{number}o", query, Circle((0.0, 0.0), 1000))
     # Enough with comparisons to be read at once.
     prices = [f"{number}p" for number in range(16)]
-    asked = {"id": prices, "query": [f"a price:<{number}" for number in range(16)]}
+    asked = {"id": prices, "query": ["price:[1 TO 2]", *(f"a price:<{n}" for n in range(15))]}
     engine.subscribe_table(
         pa.table({**asked, "region": [{"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}] * 16})
     )

@@ -84,7 +84,7 @@ class UpdateFeed:
         hub, listener = self._hub, self.listener
         log = hub.log
         if self.place > hub.last:
-            # The other server of the pair delivered it; here it is not confirmed yet, or not copied.
+            # The other server of the pair delivered it; here it is unconfirmed, or not yet copied.
             self._ahead = self.place > log.last and hub.observer.may_be_behind()
             if self._ahead or self.place <= log.last:
                 listener.start_over()

@@ -224,7 +224,7 @@ SCHEMAS: dict[str, Schema] = {
                                 "lacking": {"type": "array", "items": _HELD},
                                 "found_by": {
                                     "type": "string",
-                                    "enum": ["terms", "property", "place"],
+                                    "enum": ["terms", "range", "property", "place"],
                                 },
                                 "rarest_of": {"type": "array", "items": {"type": "string"}},
                             }

@@ -22,7 +22,8 @@ from nearcast.errors import NearcastError
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed
 
-FORMAT = 5
+FORMAT = 6
+_READ = (5, FORMAT)  # of 5 what has no properties: other rows have other keys since
 _HEAD = "head.json"
 _WORTH_IT = 50_000  # as many changes, and a quarter of all subscriptions, make a new one due
 _PIECE = 1 << 24
@@ -118,7 +119,7 @@ class Snapshots:
         folder = self._folder / self.name
         try:
             head = json.loads((folder / _HEAD).read_text())
-            if head["format"] != FORMAT or head["index"] != population.choice.label:
+            if head["format"] not in _READ or head["index"] != population.choice.label:
                 return None
             if 2 * self._changed > max(1000, head["subscriptions"]):
                 return None  # building it is faster than following that many changes

@@ -11,9 +11,12 @@ a term that some query asks for. What satisfies an operand has its keys.
 | `price:5`           | name and number            | no    |
 | `price:*`           | the name                   | yes   |
 | `price:<5`          | the name                   | no    |
+| the same, by itself | name and part of the line  | no    |
 | `"red wine"`        | the terms side by side     | up to four terms |
 
-Of an exact operand the converse is true too: what has its key satisfies it.
+Of an exact operand the converse is true too: what has its key satisfies it. Ranges have keys of
+their own (`nearcast.text.ranges`) where nothing else narrows an alternative down. Beside a term the
+name will do: otherwise messages would have many keys more, which no row is found by.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 
 from nearcast.text.dnf import Conjunct
 from nearcast.text.operands import Equals, Exists, Operand, Phrase, Prefix, Within, fold
+from nearcast.text.ranges import range_key
 
 EVERYONE = "\0*"
 """The key of every message."""
@@ -89,9 +93,31 @@ def keys_of(operand: Operand) -> list[str]:
     return []
 
 
+def is_found_by_range(conjunct: Conjunct) -> bool:
+    """Whether ranges narrow an alternative down, and nothing else but true, false or a name."""
+    ranges = [isinstance(operand, Within) for operand in conjunct.having]
+    return not conjunct.required and any(ranges) and all(map(_says_little, conjunct.having))
+
+
+def _says_little(operand: Operand) -> bool:
+    if isinstance(operand, Equals):
+        return operand.flag is not None
+    return isinstance(operand, Within | Exists)
+
+
+def range_keys(conjunct: Conjunct) -> list[str]:
+    """The keys of the ranges that an alternative is found by, each once."""
+    if not is_found_by_range(conjunct):
+        return []
+    ranges = (one for one in conjunct.having if isinstance(one, Within))
+    return sorted({range_key(one.name, one.low, one.high) for one in ranges})
+
+
 def required_strings(conjunct: Conjunct) -> list[str]:
     """The terms and keys that a message must have, terms first; at least one."""
-    keys = {key for operand in conjunct.having for key in keys_of(operand)}
+    ranges = range_keys(conjunct)
+    others = (one for one in conjunct.having if not (ranges and isinstance(one, Within)))
+    keys = {*ranges, *(key for operand in others for key in keys_of(operand))}
     return sorted(conjunct.required) + sorted(keys) or [EVERYONE]
 
 
