@@ -29,7 +29,7 @@ _BARS_ACROSS, _BAR, _LABEL = 420, 250, 34
 _STILL: Colour = (232, 232, 232)
 _MOVING: Colour = (192, 57, 43)
 
-C = TypeVar("C", Canvas, SvgCanvas)
+C = TypeVar("C", bound=Canvas | SvgCanvas)
 
 
 class Bars(NamedTuple):
