@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,12 +55,12 @@ def log(seed: int) -> list[Event]:
             events.append(Unsubscribe(some.choice(ids), at))
         else:
             lon, lat = some.uniform(-12, 12), some.uniform(-12, 12)
-            area = {"region": Box(lon, lat, lon + 1, lat + 1)} if kind > 0.9 else {}
+            area = Box(lon, lat, lon + 1, lat + 1) if kind > 0.9 else None
             point = None if area else (lon, lat)
             life, given = some.choice([0.0, 20.0]), {"p": number % 9}
             text = some.choice(["a", "b", "a b"])
-            message = Message(f"m{number % 40}", text, point, **area, at=at, ttl=life)
-            events.append(Publish(replace(message, properties=given)))
+            message = Message(f"m{number % 40}", text, point, area, at, life, given)
+            events.append(Publish(message))
     return events
 
 

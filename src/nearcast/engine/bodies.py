@@ -1,7 +1,7 @@
 """Bodies of messages and `meta` of subscriptions, attached to the updates of an event.
 
 An update refers to its message as it is after the event: the message that was just published, or
-the one that is active or in the window then. Bodies are only written when somebody asks.
+the one that is active or in the window then. A body is written when it is first read.
 """
 
 from __future__ import annotations

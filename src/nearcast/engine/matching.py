@@ -50,7 +50,7 @@ class ArrivedMessage:
         return self._terms
 
     def forget_content(self) -> None:
-        """Drop its tokens and terms, which are read again when somebody asks for them.
+        """Drop its tokens and terms, which are read again when they are needed.
 
         They take up to a hundred times as much memory as the text.
         """

@@ -1,6 +1,6 @@
 """The keys of the prefixes that terms have, noted when a message has a term for the first time.
 
-A frequent term has several prefixes that somebody asks for. To look them up takes longer than all
+A frequent term has several prefixes that queries ask for. To look them up takes longer than all
 else about the term, and they are always the same.
 """
 

@@ -376,7 +376,7 @@ class IndexedSubscriptions:
     def read(
         self, texts: pa.StringArray, carried: CarriedColumns | None = None
     ) -> TextBatch | KeyedMessages:
-        """The terms of messages, and their keys if somebody asks for more than terms."""
+        """The terms of messages, and their keys if a query asks for more than terms."""
         if self.operands.is_plain:
             return self.terms.read(texts)
         properties = None if carried is None else carried.properties

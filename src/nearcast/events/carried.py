@@ -1,7 +1,7 @@
 """What messages carry besides text, place and time: of one message, of many, and as columns.
 
 Engines and files keep it as it is, by the names of `fields.CARRIED`, and give it back; the only
-part of it that they look at are properties. JSON is decoded when somebody asks for it.
+part of it that they look at are properties. JSON is decoded when it is read.
 """
 
 from __future__ import annotations

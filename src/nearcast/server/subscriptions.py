@@ -325,7 +325,7 @@ async def move_subscription(context: RequestContext) -> Response:
     size = size_of(context.request)
     outcome = accepted((await context.tenant.backend.apply([event], size=size))[0])
     found = await context.tenant.backend.ask(lambda engine: engine.get(id))
-    if found is None:  # it was moved, and somebody has ended it since
+    if found is None:  # it was moved, and has been ended since
         known = {name: fields[name] for name in ("region", "point") if fields.get(name)}
     else:
         known = subscription_to_json(found)
