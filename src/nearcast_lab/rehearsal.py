@@ -12,6 +12,8 @@ from nearcast_lab.bench.moving import FAR, measure_moving
 from nearcast_lab.bench.moving import MovingSetup as Moves
 from nearcast_lab.bench.partition import PartitionSetup as Plans
 from nearcast_lab.bench.partition import measure_partition
+from nearcast_lab.bench.safe_regions import measure_safe
+from nearcast_lab.bench.timestamps import TimestampsSetup, measure_timestamps
 from nearcast_lab.bench.topk import OURS, measure_matching, measure_run
 from nearcast_lab.bench.topk import TopkSetup as Streams
 from nearcast_lab.workloads.registry import array_workload
@@ -31,8 +33,10 @@ def rehearse_moving() -> None:
     """Every way to keep subscriptions that move and messages that last."""
     made = array_workload("tweets", seed=1, **_WORKLOAD)
     plan = Moves("tweets", _FEW, _FEW, 100, [0.1, FAR], list(DESIGNS), False, 1.0, 1)
-    for each in (plan, plan._replace(designs=["ours"], roads=SPACES["oldenburg"])):
-        measure_moving(each, made, _progress)
+    measure_moving(plan, made, _progress)
+    roads = TimestampsSetup(_FEW, _FEW, 30, 2, ["ours"], 1, SPACES["oldenburg"], 100)
+    measure_timestamps(roads, array_workload("local-tweets", seed=1, **_WORKLOAD), _progress)
+    measure_safe(roads, made, _progress)
 
 
 def rehearse_topk() -> None:

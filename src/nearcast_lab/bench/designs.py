@@ -182,26 +182,41 @@ EVERY = 5.0
 
 
 class Maker(Protocol):
-    """Makes a design; `rate`, the messages of a timestamp, is for those with a cost model of it."""
+    """Makes a design.
+
+    What happens in a timestamp is for those with a cost model of it: `rate` messages come, and
+    `every` timestamps a subscription reports.
+    """
 
     def __call__(
-        self, table: Table, space: Floats, history: Batch, rate: float | None = None
+        self,
+        table: Table,
+        space: Floats,
+        history: Batch,
+        rate: float | None = None,
+        every: float = EVERY,
     ) -> Design:
         """Make it over a table."""
         ...
 
 
-def _cost_options(history: Batch, rate: float | None) -> dict[str, Any]:
+def _cost_options(history: Batch, rate: float | None, every: float) -> dict[str, Any]:
     """What the AP+-Tree knows of messages and moves, the same in every design that has one."""
-    return {"history": history, "message_rate": rate, "update_every": EVERY if rate else None}
+    return {"history": history, "message_rate": rate, "update_every": every if rate else None}
 
 
 def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
-    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
+    def make(
+        table: Table,
+        space: Floats,
+        history: Batch,
+        rate: float | None = None,
+        every: float = EVERY,
+    ) -> Design:
         chosen: Any = index_named(index)
         options = _OPTIONS.get(index, {})
         if index == "ap-plus-tree":
-            options = _cost_options(history, rate)
+            options = _cost_options(history, rate, every)
         return Design(table, chosen(table, **options), messages(space))
 
     return make
@@ -212,8 +227,14 @@ def _hash(space: Floats) -> LocatedMessages:
 
 
 def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
-    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
-        del rate
+    def make(
+        table: Table,
+        space: Floats,
+        history: Batch,
+        rate: float | None = None,
+        every: float = EVERY,
+    ) -> Design:
+        del rate, every
         made = places(table, space, history)
         return Design(table, LocatedRows(table, made), LocatedMessages(made))
 
@@ -221,9 +242,15 @@ def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
 
 
 def _unified(*, numbered: bool = False) -> Maker:
-    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
+    def make(
+        table: Table,
+        space: Floats,
+        history: Batch,
+        rate: float | None = None,
+        every: float = EVERY,
+    ) -> Design:
         del space
-        return UnifiedDesign(table, numbered=numbered, **_cost_options(history, rate))
+        return UnifiedDesign(table, numbered=numbered, **_cost_options(history, rate, every))
 
     return make
 

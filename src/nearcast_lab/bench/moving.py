@@ -14,20 +14,16 @@ from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, Design
 from nearcast_lab.bench.matching import add_to_table, digest_of
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after, moved_to, shifted
+from nearcast_lab.bench.timestamps import LIFE
 from nearcast_lab.progress import Progress
 from nearcast_lab.timing import cpu_of
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
-from nearcast_lab.workloads.roads import Vehicles, build_roads
-from nearcast_lab.workloads.space import WorldBox
 
 _CHUNK = 10_000
 _ADDED = 50_000
 _TRIAL = 100
 _SAMPLE = 20
 _LIFE = 1000.0
-_JUNCTIONS = 18_000
-_TIMESTAMP_S = 30.0  # the paper's timestamp
-_LIFETIME = 10  # timestamps that a message of the paper lasts
 FAR = 0.0
 """The step that means a jump to where another subscription was."""
 
@@ -44,8 +40,6 @@ class MovingSetup(NamedTuple):
     check: bool
     budget_s: float
     seed: int
-    roads: WorldBox | None = None
-    """With a space, subscriptions travel on a road network in it; steps are factors on speeds."""
 
 
 class StepReport(TypedDict):
@@ -103,52 +97,23 @@ class _MovingData:
         size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
         self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
         self.turns = [rng.uniform(0, 2 * np.pi, len(who)) for who in self.who]
-        self.driven = None if plan.roads is None else self._drive(plan.roads)
         boxes = self.subscriptions.boxes
         self.space = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
-
-    def _drive(self, space: WorldBox) -> list[Floats]:
-        """Put subscriptions on roads, and give where those that move in each step go."""
-        plan = self.plan
-        roads = build_roads(plan.seed, space, _JUNCTIONS)
-        vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
-        everyone = np.arange(plan.subscriptions, dtype=np.int64)
-        size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
-        self.before = _around(vehicles.places(everyone), size)
-        vehicles.drive(everyone, np.full(plan.subscriptions, _TIMESTAMP_S))
-        boxes = _around(vehicles.places(everyone), size)
-        _, starts, terms, either = self.subscriptions
-        self.subscriptions = Subscriptions(boxes, starts, terms, either)
-        targets = []
-        for step, who in zip(plan.steps, self.who, strict=True):
-            vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))
-            targets.append(_around(vehicles.places(who.astype(np.int64)), size[who]))
-        return targets
 
     def table(self) -> Table:
         """A fresh table with all subscriptions."""
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        boxes, starts, terms, either = self.subscriptions
-        boxes = boxes if self.driven is None else self.before
-        placed = Subscriptions(boxes, starts, terms, either)
-        add_to_table(table, placed, 0, len(placed))
+        add_to_table(table, self.subscriptions, 0, len(self.subscriptions))
         return table
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
         """Where some subscriptions go, from the boxes they have."""
-        if self.driven is not None:
-            return self.driven[number][rows]
         step, who = self.plan.steps[number], self.who[number]
         if step == FAR:
             return moved_to(boxes, self.subscriptions.boxes[np.roll(who, 1)[rows]])
         return shifted(boxes, step, self.turns[number][rows])
-
-
-def _around(centres: Floats, size: Floats) -> Floats:
-    """Boxes of given sizes around some places."""
-    return np.hstack([centres - size / 2, centres + size / 2])
 
 
 def measure_moving(
@@ -194,14 +159,8 @@ def _measure(
     progress(f"{name}: building")
     table = world.table()
     history = world.batch.part(0, min(20_000, plan.messages))
-    design = DESIGNS[name](table, world.space, history, rate=plan.messages / _LIFETIME)
+    design = DESIGNS[name](table, world.space, history, rate=plan.messages / LIFE)
     design.build()
-    if world.driven is not None:
-        # All have reported once before anything is measured, so that speeds are known, and all
-        # indexes are built with that.
-        everyone = np.arange(plan.subscriptions, dtype=np.int32)
-        design.moved(everyone, world.subscriptions.boxes.copy())
-        design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
         progress(f"{name}: {start:,} messages")

@@ -82,6 +82,12 @@ def boolean(
             metavar="N", min=100, help="How many instead of the scale's.", show_default="scale's"
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Keep each part here once it is measured, and go on from there."
+        ),
+    ] = None,
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -92,6 +98,8 @@ def boolean(
     [bold]Example[/bold]
 
       nearcast experiment boolean --only regions,messages --output report.html
+
+      nearcast experiment boolean --scale full --resume full.json
     """
     chosen = SCALES[scale.value]
     if subscriptions is not None:
@@ -100,8 +108,9 @@ def boolean(
         chosen = chosen._replace(subscriptions=subscriptions, populations=sizes)
     parts = tuple(part.strip() for part in only.split(",")) if only else tuple(SECTIONS)
     check_drawable(output)
+    check_drawable(resume)
     with status_line() as progress:
-        found = boolean_figures.measure(chosen, seed, progress, parts)
+        found = boolean_figures.measure(chosen, seed, progress, parts, resume)
     give_report(context, found, as_json, report_of(found), output)
 
 
@@ -170,6 +179,15 @@ def moving(
     moves: Annotated[
         int, typer.Option(metavar="N", min=10, help="How many moves for each point.")
     ] = 5_000,
+    timestamps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Timestamps for each point; the paper has 100.",
+            show_default="as many as have the moves",
+        ),
+    ] = None,
     seed: SeedOption = 1,
     output: OutputOption = None,
     as_json: JsonOption = False,
@@ -201,7 +219,8 @@ def moving(
         write_drawing(plot, drawn)
         return
     with status_line() as progress:
-        findings = moving_figures.run_moving(subscriptions, moves, seed, progress)
+        scale = moving_figures.MovingScale(subscriptions, moves, seed, timestamps)
+        findings = moving_figures.run_moving(scale, progress)
     report = moving_figures.report_of(subscriptions, findings)
     give_report(context, findings, as_json, report, output)
 
