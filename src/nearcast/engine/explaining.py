@@ -114,8 +114,9 @@ def _operands(
 
 def _key(operand: Operand, by: str) -> str:
     """What an index looks for in messages to find who asks for an operand."""
-    named = isinstance(operand, Within) and by != RANGE
-    return f"{operand.name}:*" if named else operand.to_text()
+    if isinstance(operand, Within) and by != RANGE:
+        return f"{operand.name}:*"
+    return operand.to_text()
 
 
 def _place(subscription: Subscription, message: Message) -> dict[str, Any]:

@@ -82,6 +82,12 @@ def boolean(
             metavar="N", min=100, help="How many instead of the scale's.", show_default="scale's"
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Keep each part here once it is measured, and go on from there."
+        ),
+    ] = None,
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -92,6 +98,8 @@ def boolean(
     [bold]Example[/bold]
 
       nearcast experiment boolean --only regions,messages --output report.html
+
+      nearcast experiment boolean --scale full --resume full.json
     """
     chosen = SCALES[scale.value]
     if subscriptions is not None:
@@ -100,8 +108,9 @@ def boolean(
         chosen = chosen._replace(subscriptions=subscriptions, populations=sizes)
     parts = tuple(part.strip() for part in only.split(",")) if only else tuple(SECTIONS)
     check_drawable(output)
+    check_drawable(resume)
     with status_line() as progress:
-        found = boolean_figures.measure(chosen, seed, progress, parts)
+        found = boolean_figures.measure(chosen, seed, progress, parts, resume)
     give_report(context, found, as_json, report_of(found), output)
 
 

@@ -39,6 +39,19 @@ class MessageArrays(NamedTuple):
     counts: NDArray[np.int32]
 
 
+def queries_of(
+    seed: int, options: TopkOptions, numbers: Ints, points: Floats, keywords: Ragged
+) -> QueryArrays:
+    """Make subscriptions with these numbers at places, to these terms."""
+    return QueryArrays(
+        points,
+        Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha),
+        np.full(len(numbers), options.k, np.int32),
+        keywords.offsets,
+        keywords.values.astype(np.int32),
+    )
+
+
 class TopkArrays:
     """Subscriptions and messages of the workload by number."""
 
@@ -57,10 +70,7 @@ class TopkArrays:
         numbers = np.arange(first, end, dtype=np.int64)
         sources = corpus.sources(numbers)
         keywords = keywords_of(corpus, options, numbers, sources)
-        alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
-        ks = np.full(len(numbers), options.k, np.int32)
-        points = corpus.cities.points(sources)
-        return QueryArrays(points, alphas, ks, keywords.offsets, keywords.values.astype(np.int32))
+        return queries_of(seed, options, numbers, corpus.cities.points(sources), keywords)
 
     def texts(self, first: int, end: int) -> list[str]:
         """Spell the messages numbered `first` up to `end`."""

@@ -24,7 +24,7 @@ from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload, gazetteer
 from nearcast_lab.workloads.space import WorldBox, space_named
 from nearcast_lab.workloads.topk import TopkOptions
-from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays
+from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, queries_of
 
 _FEWEST = 100
 
@@ -58,14 +58,7 @@ class TopkTexts:
         wanted = draws.integers(numbers, options.min_keywords, options.max_keywords)
         rows, _ = self._rows(source)
         picked = picked_terms(self._seed, "keywords", numbers, rows, wanted)
-        alphas = Draws(self._seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
-        return QueryArrays(
-            self._points[source],
-            alphas,
-            np.full(len(numbers), options.k, np.int32),
-            picked.offsets,
-            picked.values.astype(np.int32),
-        )
+        return queries_of(self._seed, options, numbers, self._points[source], picked)
 
     def messages(self, first: int, end: int) -> MessageArrays:
         """Make the messages numbered `first` up to `end`."""

@@ -1,5 +1,6 @@
 """Event logs as Arrow tables: valid, repeatable, and the same however they are cut."""
 
+import numpy as np
 import pytest
 
 from nearcast import Engine
@@ -8,6 +9,7 @@ from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.events import event_from_json
 from nearcast.events.parquet import table_rows
 from nearcast_lab.workloads.stream import EventStream
+from nearcast_lab.workloads.sts_arrays import StsArrays
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +50,19 @@ def test_another_seed_gives_another_log(stream: EventStream) -> None:
 def test_impossible_sizes_are_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(InvalidValue, match=f"{next(iter(arguments))}: "):
         EventStream(**arguments)  # type: ignore[arg-type]  # the options of the kind go here too
+
+
+@pytest.mark.parametrize("kind", ["sts-q1", "sts-q3-local"])
+def test_workloads_of_ps2stream_are_streams_too(kind: str) -> None:
+    """Subscriptions join their terms as the workload has drawn it, and messages are its own."""
+    stream = EventStream(seed=2, subscriptions=60, kind=kind, vocabulary=500)
+    table = stream.table(0, 90)
+    made = StsArrays.named(kind, 2, vocabulary=500)
+    drawn = made.subscriptions(0, 60)
+    assert drawn.either is not None
+    several = np.diff(drawn.starts) > 1
+    queries = table["query"].to_pylist()[:60]
+    assert [" OR " in query for query in queries] == (drawn.either & several).tolist()
+    assert 5 < sum(drawn.either & several) < 55
+    points = [point for point in table["point"].to_pylist() if point]
+    assert points == made.messages(0, len(points)).boxes[:, :2].tolist()

@@ -7,6 +7,7 @@ before that their answers to some messages are compared, so that no figure rests
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -72,6 +73,8 @@ class Lab:
         self.scale, self.seed = scale, seed
         self._progress, self._title = progress, ""
         self._compiled: set[str] = set()
+        self.used: dict[str, str] = {}
+        """All options of each index that was made, those that are not in its label too."""
 
     def begin(self, title: str) -> None:
         """Report what is measured next."""
@@ -109,6 +112,7 @@ class Lab:
             history = world.workload.messages(_LATER, _LATER + _HISTORY)
             choice = choice._replace(options=choice.options | {"history": history})
         self._compile(choice, world)
+        self.used[label] = _options_of(choice)
         return choice.make(world.table)
 
     def build(self, label: str, world: BooleanWorld) -> BuiltIndex:
@@ -172,6 +176,16 @@ class Lab:
         index.build()
         index.insert(add_to_table(table, world.subscriptions, few, few + 1))
         match(index, world.workload.messages(0, 4))
+
+
+def _options_of(choice: IndexChoice) -> str:
+    """Write the options of an index, with the defaults of those that were not given."""
+    known = signature(choice.kind.__init__).parameters.values()
+    options = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY}
+    options |= choice.options
+    if options.get("history") is not None:
+        options["history"] = f"{len(options['history']):,} messages"
+    return ", ".join(f"{name}={value}" for name, value in options.items()) or "no options"
 
 
 def insert_rest(

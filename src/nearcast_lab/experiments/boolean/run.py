@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import process_time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from nearcast.errors import InvalidValue
 from nearcast_lab.charts import Figure
@@ -14,8 +18,10 @@ from nearcast_lab.experiments.boolean.lead import lead
 from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
+from nearcast_lab.experiments.kept import KeptParts
 from nearcast_lab.progress import Progress
 from nearcast_lab.report import OWN, Claim, claim, machine
+from nearcast_lab.timing import cpu_of
 
 SCALES = {
     "small": BooleanScale(
@@ -54,30 +60,41 @@ _NOTES = [
 
 
 def measure(
-    scale: BooleanScale, seed: int, progress: Progress, sections: Sequence[str] = tuple(SECTIONS)
+    scale: BooleanScale,
+    seed: int,
+    progress: Progress,
+    sections: Sequence[str] = tuple(SECTIONS),
+    resume: Path | None = None,
 ) -> BooleanReport:
-    """Measure all sections, or some, one after another."""
+    """Measure all sections, or some, one after another; those in the file to resume are known."""
     for name in sections:
         if name not in SECTIONS:
             raise InvalidValue("--only", name, f"some of {', '.join(SECTIONS)}")
-    lab, began = Lab(scale, seed, progress), process_time()
-    figures: list[Figure] = []
-    claims: list[Claim] = []
-    for name in sections:
-        more, others = SECTIONS[name](lab)
-        figures += more
-        claims += others
+    lab = Lab(scale, seed, progress)
+    about = {"scale": msgspec.to_builtins(scale), "seed": seed, "machine": machine()}
+    kept = KeptParts(resume, about)
+    parts = [kept.part(name, partial(_section, lab, name)) for name in sections]
+    figures: list[Figure] = [one for part in parts for one in part["figures"]]
+    claims: list[Claim] = [one for part in parts for one in part["claims"]]
+    used = dict(each for part in parts for each in part["used"].items())
     return BooleanReport(
         scale=scale.name,
         subscriptions=scale.subscriptions,
         messages=scale.messages,
         seed=seed,
         machine=machine(),
-        cpu_s=process_time() - began,
-        notes=_NOTES,
+        cpu_s=sum(part["cpu_s"] for part in parts),
+        notes=[*_NOTES, *(f"{label}: {options}" for label, options in used.items())],
         claims=[*claims, *_on_ours(figures)],
         figures=figures,
     )
+
+
+def _section(lab: Lab, name: str) -> dict[str, Any]:
+    """Measure one section, with the options of all indexes that it used."""
+    lab.used.clear()
+    (figures, claims), seconds = cpu_of(SECTIONS[name], lab)
+    return {"figures": figures, "claims": claims, "cpu_s": seconds, "used": dict(lab.used)}
 
 
 def _on_ours(figures: list[Figure]) -> list[Claim]:
