@@ -91,11 +91,13 @@ class RangeDirectory:
             for kind, some in enumerate(each[:CELLS])
             for edge in some
         ]
+        terms = ids.numbers_of(keys)
+        assert (terms >= 0).all()  # noqa: S101 - what is counted, rows require
         encoded = [name.encode(errors="surrogatepass") for name in names]
         self._longest = max(map(len, encoded), default=0)
         self._arrays = RangeArrays(
             np.frombuffer(b"".join(encoded), np.uint8), _starts(encoded), _joined(grids),
-            _starts(grids), _joined(edges), ids.numbers_of(keys), _starts(edges),
+            _starts(grids), _joined(edges), terms, _starts(edges),
         )  # fmt: skip
         return self._arrays
 

@@ -141,7 +141,7 @@ class _StateCollector(Collector):
         )
         broad = GaugeMetricFamily(
             "nearcast_broad_alternatives",
-            "Alternatives of queries that no term narrows down: found by place, or by a property.",
+            "Alternatives of queries that nothing narrows down: found by place, or by a property.",
             labels=["found_by"],
         )
         broad.add_metric(["place"], total("found_by_place"))
