@@ -237,11 +237,12 @@ def test_a_snapshot_of_an_earlier_version(
     older(tmp_path / "old.nearcast-index")
     built: list[int] = []
     put = IndexedSubscriptions.put_columns
-    monkeypatch.setattr(
-        IndexedSubscriptions,
-        "put_columns",
-        lambda self, new: built.append(len(new)) or put(self, new),
-    )
+
+    def counted(self: IndexedSubscriptions, new: Any) -> Any:
+        built.append(len(new))
+        return put(self, new)
+
+    monkeypatch.setattr(IndexedSubscriptions, "put_columns", counted)
     with Engine(path=path, index="rarest-term") as engine:
         assert (sum(built) > 0) == query.startswith("p")
         found = engine.match("a7", HERE, properties={"p": 1190.5})
