@@ -6,6 +6,8 @@ from dataclasses import fields
 
 import numpy as np
 import pyarrow as pa
+from typing import Any
+
 import pytest
 
 from nearcast.events import Message
@@ -22,7 +24,7 @@ def lang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def given() -> CarriedColumns:
     """Three messages: one with both fields, one with one of them, one with none."""
-    values = {"properties": [{"a": 1}, None, None], "lang": ["en", "de", None]}
+    values: dict[str, list[Any]] = {"properties": [{"a": 1}, None, None], "lang": ["en", "de", None]}
     columns = CarriedColumns.of(values)
     assert columns is not None
     return columns
