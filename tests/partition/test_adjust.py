@@ -268,6 +268,23 @@ def test_bytes_can_be_limited() -> None:
     assert balances[0] < balances[1] < balances[2]
 
 
+def test_an_adjustment_can_be_taken_some_cells_at_a_time() -> None:
+    """Every version has three cells more as they are to be, and the last routes all rows alike."""
+    plan, sample = drifted(1)
+    target = adjust(plan, recent_of(plan, sample.rows, sample.messages))
+    assert target is not None
+    now, left = plan, differing(plan, target)
+    assert len(left) > 6
+    while len(left):
+        now = towards(now, target, left[:3], now.number + 1)
+        assert differing(now, target).tolist() == left[3:].tolist()
+        left = left[3:]
+    rows = sample.rows
+    chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
+    found, expected = (route_rows(each, rows.boxes, chosen) for each in (now, target))
+    assert all(np.array_equal(*both) for both in zip(found, expected, strict=True))
+
+
 def hot_cell(terms: int) -> tuple[Plan, RecentWork]:
     """All messages come to one cell, which one of two workers has."""
     grid = Grid(0.0, 0.0, 4.0, 4.0, 4, 4)
