@@ -2,13 +2,15 @@
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 
-from nearcast import Box, Circle, Message, Polygon, Subscription, Top
+from nearcast import Box, Circle, Engine, Message, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events import Move, event_from_json
 
@@ -63,6 +65,45 @@ def test_a_subscription_may_lack_a_query_or_a_region_but_not_both() -> None:
     assert Subscription("s", "a").region is None
     assert Subscription("s", "a", point=(1, 2), top=Top(3, 1)).point == (1.0, 2.0)
     assert Subscription("s", "a", REGION, HERE, Top(3, 1), "b").filter == "b"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (Decimal("4.50"), 4.5),
+        (Decimal(7), 7),
+        (np.float64(4.5), 4.5),
+        (np.float32(0.5), 0.5),
+        (np.int64(7), 7),
+        (np.bool_(True), True),
+        (np.str_("deal"), "deal"),
+        (np.array([1, 2]), [1, 2]),
+        ([{"a": np.int8(1)}], [{"a": 1}]),
+    ],
+    ids=repr,
+)
+def test_numbers_of_other_libraries_are_numbers(given: Any, read: Any) -> None:
+    """As rows of data frames have them: a price is no string that happens to look like one."""
+    message = Message("m", point=HERE, properties={"price": given})
+    assert message.properties == {"price": read}
+    assert type(message.properties["price"]) is type(read)
+    assert Subscription("s", "x", meta={"v": given}).meta == {"v": read}
+
+
+@pytest.mark.parametrize("wrong", [Decimal("NaN"), Decimal("Infinity"), Decimal("1e400"), object()])
+def test_what_no_json_has_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidValue, match="^properties: .*a JSON object of at most 65,536"):
+        Message("m", point=HERE, properties={"price": wrong})
+
+
+@pytest.mark.parametrize("index", ["scan", "rarest-term"])
+def test_decimals_of_a_column_are_compared_as_numbers(index: str) -> None:
+    kind = pa.struct([("price", pa.decimal128(10, 2))])
+    column = pa.array([{"price": Decimal("4.50")}, {"price": Decimal("9.50")}], kind)
+    engine = Engine(index=index)
+    engine.subscribe("s", "price:<5")
+    table = pa.table({"id": ["a", "b"], "lon": [0.0] * 2, "lat": [0.0] * 2, "properties": column})
+    assert engine.publish_table(table)["message"].to_pylist() == ["a"]
 
 
 def test_properties_are_copied_and_are_json() -> None:

@@ -111,7 +111,7 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
     if not isinstance(value, Mapping):
         raise InvalidValue(name, value, expected)
     try:
-        written = msgspec.json.encode(dict(value))
+        written = _encode(dict(value))
     except UnicodeEncodeError:
         raise InvalidValue(name, value, f"{expected}, without lone surrogates") from None
     except RecursionError:
@@ -123,10 +123,21 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
         raise InvalidValue(name, value, f"{expected}; this has {size:,}")
     if _depth(written) > DEEPEST_OBJECT:
         raise InvalidValue(name, _TOO_DEEP, shallow)
-    copied: JsonObject = msgspec.json.decode(written)
+    try:
+        copied: JsonObject = msgspec.json.decode(written)
+    except ValueError as error:  # of a Decimal that no number of JSON is
+        raise InvalidValue(name, value, f"{expected}; {error}") from None
     return copied
 
 
+def _as_json(value: Any) -> object:
+    """Numbers, truth values, strings and arrays of numpy as those of JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} is nothing that JSON has")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_as_json, decimal_format="number").encode
 _TOO_DEEP = "an object nested too deeply"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _BRACKET = re.compile(rb"[][{}]")
