@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,10 @@ def lang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def given() -> CarriedColumns:
     """Three messages: one with both fields, one with one of them, one with none."""
-    values = {"properties": [{"a": 1}, None, None], "lang": ["en", "de", None]}
+    values: dict[str, list[Any]] = {
+        "properties": [{"a": 1}, None, None],
+        "lang": ["en", "de", None],
+    }
     columns = CarriedColumns.of(values)
     assert columns is not None
     return columns
