@@ -29,7 +29,6 @@ from nearcast.errors import DamagedStoreError
 from nearcast.events import Message
 from nearcast.events.carried import CarriedColumns
 from nearcast.events.fields import CARRIED, carried_in
-from nearcast.events.flat import column_of
 from nearcast.geo import Box, region_from_json, region_to_json
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
@@ -269,7 +268,7 @@ def messages_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Message]:
 
 def _carried_in(batch: pa.RecordBatch | pa.Table) -> CarriedColumns | None:
     """What the messages of some rows carry."""
-    columns = {name: column_of(batch, name) for name in CARRIED}
+    columns = {name: batch.column(name) for name in CARRIED}
     texts = {
         name: column.cast(pa.string())
         for name, column in columns.items()
