@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from nearcast import _kernel_files
+from nearcast_lab.timing import in_turns
 
 KINDS = (*(level.name for level in _kernel_files.levels()), "this machine")
 
@@ -35,13 +36,10 @@ def main() -> None:
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
         for kind in KINDS:
             measure(folder, kind, 1000)  # compiles what is missing
-        for number in range(given.rounds):
-            for kind in KINDS if number % 2 else reversed(KINDS):
-                found[kind].append(measure(folder, kind, given.subscriptions))
-                rate = found[kind][-1]["messages_per_cpu_s"]
-                print(
-                    f"round {number + 1}: {kind:12}  {rate:,.0f} messages a CPU second", flush=True
-                )
+        for number, kind in in_turns(KINDS, given.rounds):
+            found[kind].append(measure(folder, kind, given.subscriptions))
+            rate = found[kind][-1]["messages_per_cpu_s"]
+            print(f"round {number + 1}: {kind:12}  {rate:,.0f} messages a CPU second", flush=True)
     if len({each["matches_per_message"] for some in found.values() for each in some}) != 1:
         raise SystemExit("the kinds found different matches")
     *levels, here = (median(each["messages_per_cpu_s"] for each in found[kind]) for kind in KINDS)

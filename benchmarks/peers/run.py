@@ -20,6 +20,8 @@ from statistics import median
 from systems import Lucene, Nearcast, NearcastSingle, PostGis, System, Tile38, Tree
 from workload import make
 
+from nearcast_lab.timing import in_turns
+
 ROUNDS = 3
 
 
@@ -55,13 +57,12 @@ def main() -> None:
     try:
         seconds: dict[str, list[float]] = {system.name: [] for system in systems}
         pairs: dict[str, int] = {}
-        for turn in range(ROUNDS + 1):
-            for system in systems:
-                found, took = system.matched()
-                if pairs.setdefault(system.name, found) != found:
-                    raise SystemExit(f"{system.name} found {found} and {pairs[system.name]} pairs")
-                if turn:  # the first warms up
-                    seconds[system.name].append(took)
+        for turn, system in in_turns(systems, ROUNDS + 1):
+            found, took = system.matched()
+            if pairs.setdefault(system.name, found) != found:
+                raise SystemExit(f"{system.name} found {found} and {pairs[system.name]} pairs")
+            if turn:  # the first warms up
+                seconds[system.name].append(took)
     finally:
         for system in systems:
             system.close()

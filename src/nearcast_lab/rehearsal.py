@@ -34,7 +34,9 @@ def rehearse_moving() -> None:
     made = array_workload("tweets", seed=1, **_WORKLOAD)
     plan = Moves("tweets", _FEW, _FEW, 100, [0.1, FAR], list(DESIGNS), False, 1.0, 1)
     measure_moving(plan, made, _progress)
-    roads = TimestampsSetup(_FEW, _FEW, 30, 2, ["ours"], 1, SPACES["oldenburg"], 100)
+    roads = TimestampsSetup(
+        _FEW, _FEW, 30, 2, ["ours"], 1, SPACES["oldenburg"], 100, extent=SPACES["world"]
+    )  # fmt: skip
     measure_timestamps(roads, array_workload("local-tweets", seed=1, **_WORKLOAD), _progress)
     measure_safe(roads, made, _progress)
 

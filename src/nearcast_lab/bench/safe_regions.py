@@ -37,6 +37,7 @@ from nearcast_lab.bench.timestamps import (
     TimestampsSetup,
     changed,
     matched,
+    small,
 )
 from nearcast_lab.progress import Progress
 from nearcast_lab.timing import cpu_of, in_turns
@@ -209,9 +210,15 @@ class _SafeRun:
 
 
 def measure_safe(
-    setup: TimestampsSetup, made: ArrayWorkload, progress: Progress
+    setup: TimestampsSetup, made: ArrayWorkload, progress: Progress, warm: bool = True
 ) -> list[SafeReport]:
     """Measure the AP+-Tree without and with safe regions, in turns, on the same events."""
+    if warm:
+        _measure(small(setup), made, lambda _: None)
+    return _measure(setup, made, progress)
+
+
+def _measure(setup: TimestampsSetup, made: ArrayWorkload, progress: Progress) -> list[SafeReport]:
     events = RoadEvents(setup, made)
     runs = [_SafeRun(name, events) for name in (PLAIN, SAFE)]
     digests: dict[int, int] = {}

@@ -231,14 +231,19 @@ def changed(found: ActiveChanges, ends: Floats) -> npt.NDArray[np.uint64]:
 
 
 def measure_timestamps(
-    setup: TimestampsSetup, made: ArrayWorkload, progress: Progress
+    setup: TimestampsSetup, made: ArrayWorkload, progress: Progress, warm: bool = True
 ) -> list[TimestampsReport]:
-    """Measure all designs, in turns."""
-    few = min(_FEW, setup.subscriptions, setup.messages, setup.arrivals)
-    progress("warming up")
-    small = setup._replace(subscriptions=few, messages=few, arrivals=few, timestamps=2)
-    _measure(small, made, lambda _: None)
+    """Measure all designs, in turns; with `warm`, let them do everything once before."""
+    if warm:
+        progress("warming up")
+        _measure(small(setup), made, lambda _: None)
     return _measure(setup, made, progress)
+
+
+def small(setup: TimestampsSetup) -> TimestampsSetup:
+    """The same with next to nothing in it, so that all is compiled."""
+    few = min(_FEW, setup.subscriptions, setup.messages, setup.arrivals)
+    return setup._replace(subscriptions=few, messages=few, arrivals=few, timestamps=2)
 
 
 def _measure(

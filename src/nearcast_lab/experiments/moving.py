@@ -91,6 +91,7 @@ class _Roads:
 
     def __init__(self, scale: MovingScale, progress: Progress) -> None:
         self.scale, self._progress = scale, progress
+        self._warm: set[str] = set()
         self.datasets = [name for name in DATASETS if self._known(name)]
 
     def _known(self, name: str) -> bool:
@@ -125,7 +126,9 @@ class _Roads:
         """Measure designs, by name."""
         setup = self.setup(dataset, names, **varied)
         made = self._workload(dataset, area)
-        reports = measure_timestamps(setup, made, lambda text: self._progress(f"{dataset}: {text}"))
+        reports = measure_timestamps(
+            setup, made, lambda text: self._progress(f"{dataset}: {text}"), self._is_new(*names)
+        )
         return {report["design"]: report for report in reports}
 
     def safe(self, **varied: Any) -> list[SafeReport]:
@@ -133,7 +136,14 @@ class _Roads:
         setup = self.setup("TWEETS-ODB", [], mobility=1.0, **varied)
         default = self.setup("TWEETS-ODB", [], mobility=1.0)
         setup = setup._replace(messages=default.messages, timestamps=default.timestamps)
-        return measure_safe(setup, self._workload("TWEETS-ODB", _AREA), self._progress)
+        made = self._workload("TWEETS-ODB", _AREA)
+        return measure_safe(setup, made, self._progress, self._is_new(SAFE))
+
+    def _is_new(self, *names: str) -> bool:
+        """Whether some of these designs have not been measured yet."""
+        known = self._warm.issuperset(names)
+        self._warm.update(names)
+        return not known
 
 
 def run_moving(scale: MovingScale, progress: Progress) -> list[MovingFinding]:

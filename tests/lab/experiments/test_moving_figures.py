@@ -30,8 +30,11 @@ def test_every_figure_has_a_claim_and_a_result(
         assert finding["agrees"] or finding["why"]
         lengths = {len(values) for values in finding["values"].values()}
         assert lengths == {1 if finding["varied"] == "design" else len(finding["points"])}
-    for number in ("19a", "20b", "21b", "22", "23b", "25a", "27b"):
+    for number in ("19a", "20b", "21b", "22", "23b", "25a", "26a"):
         assert all(value > 0 for values in found[number]["values"].values() for value in values)
+    for number in ("26b", "27b"):
+        everybody, safe = found[number]["values"].values()
+        assert all(0 <= some < all_ for some, all_ in zip(safe, everybody, strict=True))
     assert found["21b"]["points"] == list(DATASETS)
     assert set(found["21b"]["parts"]) == {*DATASETS, "30 times on GN"}
     assert list(found["24b"]["parts"]) == ["1e-06 %", "0.0001 %", "0.01 %", "1 %", "10 %"]
