@@ -11,7 +11,7 @@ a term that some query asks for. What satisfies an operand has its keys.
 | `price:5`           | name and number            | no    |
 | `price:*`           | the name                   | yes   |
 | `price:<5`          | the name                   | no    |
-| the same, by itself | name and part of the line  | no    |
+| the same, by itself | name, cell or edge         | no    |
 | `"red wine"`        | the terms side by side     | up to four terms |
 
 Of an exact operand the converse is true too: what has its key satisfies it. Ranges have keys of
