@@ -24,6 +24,7 @@ from boolean_logs import records, scanned
 from documented import help_examples, words
 from kills import Stream, living
 from mixed_logs import mixed_log
+from nearcast.arrays.slots import as_secret
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.events.columns import EVENT_SCHEMA
@@ -96,14 +97,19 @@ def test_files_of_every_kind_through_restarts(folder: Path, capfd: Out) -> None:
 @pytest.mark.usefixtures("spark")
 def test_one_file_and_a_plan_that_was_made_before(folder: Path, capfd: Out) -> None:
     (folder / "log.jsonl").write_bytes(lines(LOG))
-    planned = ["--workers", "3", "--partitioner", "space-rtree", "--save", "my.plan"]
+    planned = ["--workers", "3", "--partitioner", "text-frequency", "--save", "my.plan"]
     assert main(["spark", "plan", "--input", "log.jsonl", *planned]) == 0
     assert run("--available-now", "--plan", "my.plan", input="log.jsonl") == 0
     out = capfd.readouterr().out
     assert f"{len(LOG)} events in 1 batch " in out
     assert found(folder / "out") == sorted(EXPECTED)
     [kept] = (folder / "state" / "plans").iterdir()
-    assert Plan.load(kept).changed(number=1) == Plan.load("my.plan")
+    made, about = Plan.load("my.plan"), json.loads((folder / "state" / "about.json").read_bytes())
+    assert len(made.maps[0].terms) > 1
+    divided = made.hashed_with(as_secret(bytes.fromhex(about["secret"])))
+    assert Plan.load(kept).changed(number=1) == divided != made
+    assert run("--available-now", "--plan", "my.plan", input="log.jsonl") == 0
+    assert [*(folder / "state" / "plans").iterdir()] == [kept]
     assert run("--plan", "my.plan", "--workers", "2", input="log.jsonl") == 2
     assert "--workers: 2 given; expected 3, for which my.plan was made" in capfd.readouterr().err
 
