@@ -72,7 +72,11 @@ def as_logged(region: object) -> object:
 
 
 def with_points(table: pa.Table) -> pa.Table:
-    """A table whose points are lists of two numbers, if they are something else that is a point."""
+    """A table whose points are lists of two numbers, if they are something else that is a point.
+
+    Where text in the form of the event log is no point, all stay as they are, for the checks to
+    name it.
+    """
     names = table.column_names
     if "point" not in names:
         others = "geometry" in names or names.count("lon") != 1 or names.count("lat") != 1
@@ -91,8 +95,15 @@ def with_points(table: pa.Table) -> pa.Table:
         return table
     found = points_in(table["point"])
     for row, error in found.errors.items():
+        if all(map(_is_logged, table["point"].to_pylist())):
+            return table
         raise error.inside(f"row {row}")
     return table.set_column(names.index("point"), "point", _listed(found.points))
+
+
+def _is_logged(point: object) -> bool:
+    """Whether an entry is null or text other than WKT and WKB, as an event log may have it."""
+    return point is None or (isinstance(point, str) and "POINT" not in point.upper())
 
 
 def _numbers(table: pa.Table, name: str) -> Floats | None:
