@@ -33,7 +33,16 @@ bounds = st.one_of(
     st.integers(-2000, 2000).map(lambda n: str(n / 8)),
 )  # fmt: skip
 names = st.sampled_from(["p", "q", "a.b"])
+edges = st.sampled_from([-101, -100, 99, 100, 127.5, 1000, 9007199254740992])
+narrow = st.builds(
+    lambda name, low, width: f"{name}:[{low} TO {low + width}]",
+    names,
+    edges,
+    st.sampled_from([0, 0.5, 1, 2, 20]),
+)
 ranges = st.one_of(
+    narrow,
+    narrow,
     st.builds("{}:[{} TO {}]".format, names, bounds, bounds),
     st.builds("{}:{}{}".format, names, st.sampled_from(["<", "<=", ">", ">="]), bounds),
 )
@@ -53,7 +62,7 @@ queries = st.one_of(
 values = st.one_of(
     bounds.map(json.loads),
     bounds.map(json.loads).map(lambda number: number + 1),
-    st.integers(-200, 1100),
+    st.builds(lambda low, more: low + more, edges, st.sampled_from([0, 0, 0.5, 1, 10])),
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(["5", "100", "x", None, True, 2**63, 10**30]),
 )
