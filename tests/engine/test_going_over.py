@@ -149,13 +149,13 @@ def test_what_no_term_narrows_down_is_counted_before_and_after() -> None:
 
     steps: list[tuple[Callable[[], object], tuple[int, int]]] = [
         (lambda: engine.subscribe("fence", region=HERE), (1, 0)),
-        (lambda: engine.subscribe("cheap", "price:<5 OR age:* OR pizza OR *"), (2, 2)),
-        (lambda: engine.subscribe("words", "pizza price:<5"), (2, 2)),
-        (lambda: engine.subscribe("fence", "here", HERE), (1, 2)),  # replaced
-        (lambda: engine.move("cheap", HERE), (1, 2)),
-        (lambda: engine.subscribe("soon", ttl=5, region=HERE, at=0), (2, 2)),
-        (lambda: engine.publish("m", "", (0, 0), at=5), (1, 2)),  # it has ended
-        (engine.go_over, (1, 2)),
+        (lambda: engine.subscribe("cheap", "price:<5 OR age:* OR pizza OR *"), (2, 1)),
+        (lambda: engine.subscribe("words", "pizza price:<5"), (2, 1)),
+        (lambda: engine.subscribe("fence", "here", HERE), (1, 1)),  # replaced
+        (lambda: engine.move("cheap", HERE), (1, 1)),
+        (lambda: engine.subscribe("soon", ttl=5, region=HERE, at=0), (2, 1)),
+        (lambda: engine.publish("m", "", (0, 0), at=5), (1, 1)),  # it has ended
+        (engine.go_over, (1, 1)),
         (lambda: engine.unsubscribe("cheap"), (0, 0)),
     ]
     for step, expected in steps:
