@@ -9,11 +9,13 @@ async function watchFrames({ messages, everyMs, place }) {
   let updates = 0;
   let inFrame = 0;
 
+  const last = nearcast.subscriptions.look(0);
+  nearcast.subscriptions.look = () => {}; // the overview that is asked for every 15 s is not counted
+  await last;
   await new Promise((idle) => {
     map.once("idle", idle); // the first picture of labels has its shaders compiled
     map.triggerRepaint();
   });
-  nearcast.subscriptions.look = () => {}; // the overview that is asked for every 15 s is not counted
   map.on("render", () => (work.mapRenders += 1));
   for (const id of ["subs", "cells"]) {
     const source = map.getSource(id);

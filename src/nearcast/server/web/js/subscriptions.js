@@ -34,10 +34,12 @@ export class Subscriptions {
     setInterval(() => this.#settle(), 5000);
   }
 
-  // Load what is in view, soon.
+  // Load what is in view, soon; an earlier load is given up.
   look(delay = 200) {
     clearTimeout(this.#timers.load);
-    this.#timers.load = setTimeout(() => this.#load().catch(ignoreAbort), delay);
+    return new Promise((loaded) => {
+      this.#timers.load = setTimeout(() => loaded(this.#load().catch(ignoreAbort)), delay);
+    });
   }
 
   get(id) {
