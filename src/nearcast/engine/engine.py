@@ -470,8 +470,8 @@ class Engine:
         WKT or GeoArrow, in their own columns or in one called `geometry`. Without a column `id`
         every message gets a new id. The answer has the columns `event` (the row that caused the
         update), `op`, `subscription`, `message` and `score`. A row that is not valid is refused
-        before any row takes effect; one that does not fit the state of the engine ends the call
-        there, in a `TableError` that carries the updates of the rows before it.
+        before any row takes effect; one whose query is rejected, or that does not fit the state of
+        the engine, ends the call there, in a `TableError` with the updates of the rows before it.
         """
         return self._apply_table("publish", table)
 
