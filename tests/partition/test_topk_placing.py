@@ -1,7 +1,8 @@
-"""Whatever the spread: of each pair that counts some worker has both."""
+"""Whatever the spread: each pair that counts is answered once, by a worker that has both."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -28,6 +29,8 @@ from nearcast.partition.topk.mechanisms import (
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
     TopkQueries,
+    answering,
+    grow,
     ordered,
     place,
     prefix_lengths,
@@ -55,24 +58,27 @@ def reached(queries: TopkQueries, seen: Counted, idf: dict[int, float]) -> list[
     return found
 
 
-def check_found(
+def check_answers(
     spread: Spread,
+    queries: TopkQueries,
     holders: set[tuple[int, int]],
     seen: Counted,
     steepness: Any,
     wanted: list[Any],
 ) -> None:
-    """Of every wanted pair some worker holds the one and sees the other."""
+    """Every wanted pair is answered by one worker, which holds the one and sees the other."""
     sent = pairs_of(route_messages(spread, seen.starts, seen.terms, steepness))
     assert len(set(sent)) == len(sent)
-    seen_by = set(sent)
-    for s, m in wanted:
-        assert any((m, worker) in seen_by for one, worker in holders if one == s)
+    subs, numbers = (np.array(column, np.int32) for column in zip(*wanted, strict=True))
+    by = answering(spread, queries, seen.starts, seen.terms, steepness, subs, numbers).tolist()
+    for (s, m), worker in zip(wanted, by, strict=True):
+        assert (s, worker) in holders
+        assert (m, worker) in set(sent)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_every_pair_that_counts_is_found(data: st.DataObject) -> None:
+def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     idf = data.draw(any_spreads.weights())
     spread = data.draw(any_spreads.spreads(idf))
     queries = ordered(spread, data.draw(any_spreads.queries(idf)))
@@ -81,20 +87,27 @@ def test_every_pair_that_counts_is_found(data: st.DataObject) -> None:
     spread = data.draw(any_spreads.limited(spread, seen, idf))
     steepness = seen.steepness(idf)
     wanted = reached(queries, seen, idf)
-    holders = pairs_of(place(spread, queries).holders)
+    lengths = prefix_lengths(spread, queries)
+    held = place(spread, queries)
+    holders = pairs_of(held.holders)
     assert len(set(holders)) == len(holders)
     assert {s for s, _ in holders} == set(range(queries.size))
-    check_found(spread, set(holders), seen, steepness, wanted)
+    if wanted:
+        check_answers(spread, queries, set(holders), seen, steepness, wanted)
 
-    # Thresholds change: prefixes that are as long as before and as they must be do as well.
+    # Thresholds change: only prefixes that must grow do, and what is added makes it right again.
     thetas = data.draw(
         st.lists(any_spreads.thetas, min_size=queries.size, max_size=queries.size).map(np.array)
     )
     later = queries._replace(thetas=thetas.astype(np.float64))
-    longer = np.maximum(prefix_lengths(spread, queries), prefix_lengths(spread, later))
-    more = pairs_of(place(spread, later, longer).holders)
-    assert set(holders) <= set(more)
-    check_found(spread, set(more), seen, steepness, reached(later, seen, idf))
+    longer, added = grow(spread, later, lengths)
+    assert (longer == np.maximum(lengths, prefix_lengths(spread, later))).all()
+    more = pairs_of(added.holders)
+    assert not set(more) & set(holders)
+    assert Counter(more + holders) == Counter(pairs_of(place(spread, later, longer).holders))
+    wanted = reached(later, seen, idf)
+    if wanted:
+        check_answers(spread, later, {*holders, *more}, seen, steepness, wanted)
 
 
 @settings(max_examples=60, deadline=None)
@@ -186,7 +199,7 @@ def test_steepness_is_the_most_that_a_term_adds_by_its_weight() -> None:
     assert found.tolist() == [0.2, 0.0, 2.0, 0.4]
 
 
-def test_steep_messages_go_to_all() -> None:
+def test_steep_messages_go_to_all_and_the_first_term_answers() -> None:
     a, b, c = sorted(TERMS[:3])
     map_ = TextMap(np.array([a, b, c], np.uint64), np.array([0, 1, 2]), np.array([0]))
     spread = Spread("made", 3, only(0), maps=[map_], prefix="length", steepest=0.3)
@@ -195,6 +208,9 @@ def test_steep_messages_go_to_all() -> None:
     starts, terms, steepness = np.array([0, 1, 2]), np.array([a, a], np.uint64), [0.3, 0.31]
     sent = pairs_of(route_messages(spread, starts, terms, np.array(steepness)))
     assert sent == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    pairs = np.array([0, 0], np.int32), np.array([0, 1], np.int32)
+    by = answering(spread, queries, starts, terms, np.array(steepness), *pairs)
+    assert by.tolist() == [0, 2]
 
 
 def test_terms_stand_by_weight_then_rarity_then_hash() -> None:

@@ -1,4 +1,4 @@
-"""A spread at work, over arrays: workers of terms, prefixes, and where they are listed."""
+"""A spread at work, over arrays: workers of terms, prefixes, and who answers for a pair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from nearcast._jit import inner, kernel
+from nearcast._jit import inner, kernel, lean_kernel
 from nearcast.arrays.in_kernels import longer
 from nearcast.arrays.types import Bools, Floats, Int32s, Int64s
 from nearcast.partition.owners import worker_of_term
@@ -42,6 +42,47 @@ def worker_for(a: SpreadArrays, key: np.uint64, x: float, y: float, term: np.uin
     if a.by_id:
         return outcome_of(a, 0, key)
     return outcome_of(a, 1 + leaf_of(a, outcome_of(a, 0, term), x, y), term)
+
+
+@lean_kernel
+def first_common(
+    terms: Terms, start: int, end: int, message_terms: Terms, message_start: int, message_end: int
+) -> int:
+    """Give the place of the first term of a subscription that a message has, or -1."""
+    for place in range(start, end):
+        for other in range(message_start, message_end):
+            if message_terms[other] == terms[place]:
+                return place
+    return -1
+
+
+@kernel
+def answering(
+    a: SpreadArrays,
+    keys: Terms,
+    points: Floats,
+    starts: Int64s,
+    terms: Terms,
+    message_starts: Int64s,
+    message_terms: Terms,
+    steep: Bools,
+    subscriptions: Int32s,
+    messages: Int32s,
+) -> Int32s:
+    """Give for each pair the worker that answers for it, -1 if they have no term in common."""
+    workers = np.empty(len(subscriptions), np.int32)
+    for at in range(len(subscriptions)):
+        s, m = subscriptions[at], messages[at]
+        place = first_common(
+            terms, starts[s], starts[s + 1],
+            message_terms, message_starts[m], message_starts[m + 1],
+        )  # fmt: skip
+        workers[at] = -1
+        if place >= 0:
+            if steep[m]:
+                place = starts[s]
+            workers[at] = worker_for(a, keys[s], points[s, 0], points[s, 1], terms[place])
+    return workers
 
 
 @kernel
@@ -129,27 +170,31 @@ def post(
     points: Floats,
     starts: Int64s,
     terms: Terms,
-    lengths: Int32s,
+    had: Int32s,
+    have: Int32s,
 ) -> tuple[Int32s, Int64s, Int32s, Bools]:
-    """Give a row for each term of a prefix.
+    """Give a row for each term from the prefix that was had to the one to have.
 
     Columns: subscription, place of the term, worker, and whether the worker is another one than
     those of all terms before.
     """
     total = 0
     for s in range(len(keys)):
-        total += lengths[s]
+        total += max(have[s] - had[s], 0)
     numbers, places = np.empty(total, np.int32), np.empty(total, np.int64)
     workers, fresh = np.empty(total, np.int32), np.empty(total, np.bool_)
     seen = np.full(a.workers, -1, np.int64)
     filled = 0
     for s in range(len(keys)):
-        for n in range(lengths[s]):
+        if have[s] <= had[s]:
+            continue
+        for n in range(have[s]):
             place = starts[s] + n
             worker = worker_for(a, keys[s], points[s, 0], points[s, 1], terms[place])
-            numbers[filled], places[filled], workers[filled] = s, place, worker
-            fresh[filled] = seen[worker] != s
-            filled += 1
+            if n >= had[s]:
+                numbers[filled], places[filled], workers[filled] = s, place, worker
+                fresh[filled] = seen[worker] != s
+                filled += 1
             seen[worker] = s
     return numbers, places, workers, fresh
 

@@ -1,4 +1,4 @@
-"""Where top-k subscriptions and messages go by a spread.
+"""Where top-k subscriptions and messages go by a spread, and which worker answers for a pair.
 
 Functions take and give whole columns, and rest on one order of the terms of a subscription
 (`ordered`): by weight, heavy first; of equal weights the rarer in sampled messages, then by hash.
@@ -6,7 +6,7 @@ Functions take and give whole columns, and rest on one order of the terms of a s
 A subscription is listed under the first terms of that order, its *prefix* (definition 12 of Skype):
 so many that a message with none of them cannot reach its threshold, even at its own place. A pair
 that reaches the threshold therefore has its first common term in the prefix; the worker of that
-term holds the subscription, and the message is sent there.
+term holds the subscription, the message is sent there, and it alone answers.
 
 Of what messages are like, prefixes assume one thing only, and that goes beyond the paper. A term w
 adds q(w) m(w) to the cosine, and m(w) is tf(w) idf(w) / |m|. The *steepness* of a message is its
@@ -14,7 +14,7 @@ largest tf / |m|: so m(w) is at most its steepness times idf(w). Short texts are
 whose words are all common. A spread has a limit. *Ordinary* messages, up to it, go to the workers
 of their terms, and prefixes are made for them: what is left out adds at most the sum of
 q(w) min(1, limit idf(w)), and at most the length of that part of the query. The few *steep* ones go
-to all workers.
+to all workers, and for those the worker of a subscription's very first term answers.
 
 Where the paper is loose, this is what is done:
 
@@ -127,13 +127,20 @@ def place(spread: Spread, queries: TopkQueries, lengths: Int32s | None = None) -
 
     `lengths` are those of prefixes: by default as long as they must be.
     """
-    _check_lengths(queries)
-    if lengths is None:
-        lengths = prefix_lengths(spread, queries)
-    rows = kernels.post(
-        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms, lengths
-    )
-    return Postings(*rows)
+    have = prefix_lengths(spread, queries) if lengths is None else lengths
+    return _posted(spread, queries, np.zeros(queries.size, np.int32), have)
+
+
+def grow(spread: Spread, queries: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
+    """Say which prefixes must grow by new thresholds, and where the subscriptions are added.
+
+    `had` are the lengths so far. A prefix that could be shorter stays as it is (lazy reallocation):
+    to be under more terms than needed costs little, and moving costs more. Gives the new lengths
+    and rows for the terms that were added; `fresh` are those of workers that did not hold the
+    subscription yet.
+    """
+    have = np.maximum(had, prefix_lengths(spread, queries)).astype(np.int32)
+    return have, _posted(spread, queries, had, have)
 
 
 def steepness_of(starts: Int64s, counts: Int32s | Int64s, weights: Floats) -> Floats:
@@ -155,6 +162,35 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floa
     some = np.flatnonzero(np.diff(starts) > 0).astype(np.int32)
     everyone = np.arange(spread.workers, dtype=np.int32)
     return np.repeat(some, spread.workers), np.tile(everyone, len(some))
+
+
+def answering(
+    spread: Spread,
+    queries: TopkQueries,
+    message_starts: Int64s,
+    message_terms: Terms,
+    steepness: Floats,
+    subscriptions: Int32s,
+    messages: Int32s,
+) -> Int32s:
+    """Give the worker that answers for each pair of an ordered subscription and a message.
+
+    Every worker comes to the same answer: the worker of the first term, in order, that both have,
+    or of the very first if the message is steep; -1 where they have none in common. Kernels call
+    `first_common` and `worker_for`.
+    """
+    return kernels.answering(
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms,
+        message_starts, message_terms, spread.is_steep(steepness), subscriptions, messages,
+    )  # fmt: skip
+
+
+def _posted(spread: Spread, queries: TopkQueries, had: Int32s, have: Int32s) -> Postings:
+    _check_lengths(queries)
+    rows = kernels.post(
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms, had, have
+    )
+    return Postings(*rows)
 
 
 def _check_lengths(queries: TopkQueries) -> None:
