@@ -56,8 +56,10 @@ def file_names(
     """
     path = absolute(path)
     if is_local(path) and local_path(path).is_file():
-        pattern = _SPECIAL.sub(r"\\\g<0>", local_path(path).name)
-        path = str(local_path(path).parent)
+        # Spark would take folders beside the file for partitions, unless it is given a pattern.
+        file = local_path(path)
+        folder, pattern = (_SPECIAL.sub(r"\\\g<0>", one) for one in (str(file.parent), file.name))
+        path = folder + "/" + (pattern if "\\" in pattern else f"{{{pattern}}}")
     reader = (
         spark.readStream.format("binaryFile")
         .schema(_FILE_COLUMNS)
