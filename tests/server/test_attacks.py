@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from nearcast.events import event_from_json
+from nearcast.server import jobs
 from nearcast.server.config import Limits
 from nearcast.server.keys import KeyStore
 from patience import PATIENCE_S, wait_until
@@ -185,9 +186,7 @@ def test_a_request_may_be_large_if_no_other_waits() -> None:
 
 def test_only_so_many_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is told at once to come again later; those that wait are answered."""
-    from nearcast.server import backend as backend_module
-
-    monkeypatch.setattr(backend_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(jobs, "MOST_WAITING", 3)
     with serving() as server:
         backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
         held, go_on = threading.Event(), threading.Event()

@@ -34,8 +34,6 @@ Remember = Callable[[Sequence[EventOutcome]], bytes | None]
 _PROBE = "/readyz"  # a row that is written to see whether one can be
 _PROBE_S = 5.0
 _PROOF_S = 5.0
-MOST_WAITING = 10_000
-"""Requests that may wait for the writer; more are refused."""
 
 
 @dataclass(slots=True)
@@ -128,7 +126,6 @@ class EngineThread:
     ) -> None:
         self._telemetry = Telemetry() if telemetry is None else telemetry
         self._quotas = quotas
-        self._most_bytes = most_bytes
         self.log: UpdateLog = engine.log
         self._gate = gate
         self._engine = engine
@@ -136,7 +133,7 @@ class EngineThread:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self.commits = CommitStream(self._loop, confirmed_within_s, self.position)
-        self._jobs: JobQueue[_Job] = JobQueue()
+        self._jobs: JobQueue[_Job] = JobQueue(most_bytes)
         self._closed = False
         self.failed = False  # whether the latest commit failed
         self._wrote = monotonic()
@@ -233,11 +230,7 @@ class EngineThread:
     def _put(self, job: _Job, cost: int | None = None, size: int = 0) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
-        held = self._jobs.size
-        if len(self._jobs) >= MOST_WAITING:
-            raise _too_busy(f"{MOST_WAITING:,} requests")
-        if held and size and held + size > self._most_bytes:
-            raise _too_busy(f"requests with {held:,} bytes")
+        self._jobs.check_room(size)
         if not isinstance(job, _ApplyJob):
             self._jobs.put(job, size=size)
             return
@@ -426,15 +419,6 @@ class EngineThread:
                 if not job.answer.done():
                     job.answer.set_result(batch.outcomes[start:stop])
                 start = stop
-
-
-def _too_busy(waiting: str) -> Problem:
-    return Problem(
-        503,
-        "too-busy",
-        f"{waiting} are waiting already; try again in a moment",
-        headers={"Retry-After": "1"},
-    )
 
 
 def _remembering(
