@@ -299,7 +299,7 @@ def test_an_unknown_partitioner_is_refused(spark: SparkSession, events: Path) ->
     ("change", "said"),
     [
         ({"settings": {"window": [5, None]}}, "belongs to a pipeline with other settings"),
-        ({"kind": "something else"}, "holds 'something else' of version 5"),
+        ({"kind": "something else"}, "holds 'something else' of version 6"),
         ({"version": 999}, "of version 999, this reads"),
     ],
 )

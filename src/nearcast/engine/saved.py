@@ -43,7 +43,7 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     _write(folder / "secret.arrow", {"word": pa.array(kept.secret)})
     apart = population.apart
     regions = [_encode(region_to_json(region)) for region in apart.values()]
-    special = {"owner": pa.array(apart, pa.int32()), "region": pa.array(regions, pa.binary())}
+    special = {"owner": pa.array([*apart], pa.int32()), "region": pa.array(regions, pa.binary())}
     _write(folder / "rowless.arrow", special)
     scattered = population._scattered
     lists = {
