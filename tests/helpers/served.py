@@ -87,6 +87,20 @@ def serving(
             thread.join()
 
 
+def hold_writer(server: Served) -> tuple[Any, threading.Event]:
+    """Hold the writer of the default tenant until the event is set; its backend comes with it."""
+    backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        held.set()
+        go_on.wait(PATIENCE_S)
+
+    backend._loop.call_soon_threadsafe(backend.ask, hold)
+    assert held.wait(PATIENCE_S)
+    return backend, go_on
+
+
 class Ear:
     """A raw connection that listens to Server-Sent Events."""
 

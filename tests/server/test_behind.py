@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from nearcast.server.backend import CommittedBatch
 from nearcast.server.feed import Piece, UpdateFeed
 from nearcast.server.hub import Hub
 from patience import PATIENCE_S, wait_until
-from served import IPAD, NDJSON, SALE, Ear, serving
+from served import IPAD, NDJSON, SALE, Ear, hold_writer, serving
 
 KEEP_ALIVE_S = 1e9
 TWO = "http://two.example"
@@ -118,15 +117,7 @@ def test_a_listener_goes_on_at_a_standby_that_is_behind(tmp_path: Path) -> None:
         primary.http.put("/v1/subscriptions/s1", json=IPAD)
         primary.post("/v1/messages", SALE)
         wait_until(lambda: len(standby.updates()) == 1, "the first update at the standby")
-        backend = standby.state.tenants.find("default").backend  # type: ignore[union-attr]
-        held, go_on = threading.Event(), threading.Event()
-
-        def hold(_: object) -> None:
-            held.set()
-            go_on.wait(PATIENCE_S)
-
-        backend._loop.call_soon_threadsafe(backend.ask, hold)
-        assert held.wait(PATIENCE_S)
+        _, go_on = hold_writer(standby)
         try:
             primary.post("/v1/messages", SALE)
             page = standby.http.get("/v1/updates?after=2", headers={"accept": NDJSON})
