@@ -88,9 +88,12 @@ class HookOwner:
             return None
         world.note(target, method, path, wanted, answer.status)
         kind = str(answer.json.get("type", "")) if answer.body else ""
-        if answer.status in (200, 204, 404):  # where there is nothing, nothing is in force
+        if answer.status in (200, 204):
             still = target == world.primary_name() and epoch == world.epoch
-            self._note(wanted if answer.status != 404 else None, sure=still)
+            self._note(wanted, sure=still)
+        elif answer.status == 404 and epoch == world.epoch:
+            # Perhaps it ended by the clock alone: what came before is posted until an event comes.
+            self.possible = before | {None, *self._unsure}
         elif kind.endswith("not-replicated"):
             self._note(wanted, sure=False)
         elif epoch == world.epoch:
